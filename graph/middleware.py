@@ -311,7 +311,8 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         if len(new) > len(own):  # an input that no run applied may be another user's
             new = own if self._owner(state, runtime)[1] else new
         turn_state = with_new(turn_state, new)
-        update = begin_turn(turn_state, runtime, parts=self.sized(state))
+        guessed = replace(self.sized(state), guessed=True)
+        update = begin_turn(turn_state, runtime, parts=guessed)
         begun = state_after(turn_state, update)
         key = self._kept.begin(running(begun))
         update = repacked(update, turn_state, self._settings(runtime))

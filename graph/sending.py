@@ -66,7 +66,8 @@ def call_of(
     limit = settings.context_budget if window is None else window
     if added:
         check_added(added, settings, parts)
-    fitting = replace(parts, window=limit - added) if added or window is not None else parts
+    short = settings.context_budget - limit + added
+    fitting = replace(parts, window=limit - added, short=short) if short else parts
     call = replace(Call.prepared(state, runtime, fitting), parts=parts)
     if added:
         made, known = call.messages, updated(call.state, call.update)["sent"]

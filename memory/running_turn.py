@@ -67,9 +67,10 @@ class RunningTurn:
     """The state of the efforts after the last tool call, and what tools need beside it.
 
     In tokens: `room` is what the budget leaves beside instructions and tool schemas, `free` what it
-    leaves for recalled text, `used` what the last call took of `room`. `plan` is what the context
-    shows, None before the first one. With an `embedder` searches go by meaning too. `related`
-    returns qualified ids of efforts of the user's other sessions on a subject, best first.
+    leaves for recalled text, `used` what the last call took of `room`, `short` what this call alone
+    lacks of it. The room is `guessed` from the last turn until a request tells it. `plan` is what
+    the context shows, None before the first one. With an `embedder` searches go by meaning too.
+    `related` returns qualified ids of efforts of the user's other sessions, best first.
     `refused` are the kinds of attachments that the model does not take, `provider` serves it.
     `results` are those of earlier calls in the same message. `now` is the time, "" for none, and
     then no "yesterday" is read. `laid_out` caches committed turns as sent, and as laid out in the
@@ -84,6 +85,8 @@ class RunningTurn:
     room: int
     free: int
     used: int = 0
+    short: int = 0
+    guessed: bool = False
     plan: Plan | None = None
     embedder: Embedder | None = None
     related: Callable[[str], Sequence[str]] | None = None

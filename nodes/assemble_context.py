@@ -8,6 +8,7 @@ from langgraph.types import Overwrite
 
 from ..memory.banners import banner_of
 from ..memory.context.attached import with_unsent
+from ..memory.context.changes import before_first_call
 from ..memory.context.fit import WorkingContext, assemble
 from ..memory.running_turn import RunningTurn
 from ..memory.settings import Settings
@@ -46,7 +47,9 @@ def _assembled(
     if lost:
         state = updated(state, lost)
         work = running_turn(state, runtime, parts)
+    before = work.plan
     with parts.archive.together(READ_CACHE_SECONDS):
+        work = before_first_call(work)
         context = assemble(work, parts.opening(work.settings))
         efforts = with_unsent(work)
     messages = completed_for_model(
@@ -62,7 +65,7 @@ def _assembled(
             **context.report,
             "prefix": context.prefix(state.get("sent", ""), parts.count),
         },
-        **plan_update(after, work.plan),
+        **plan_update(after, before),
         "sent": context.sent,
     }
     return update, after
@@ -88,4 +91,4 @@ def working_context(
     """Return the prompt part by part; an equal state gives equal bytes."""
     work = running_turn(state, runtime, parts)
     with parts.archive.together(READ_CACHE_SECONDS):
-        return assemble(work, parts.opening(work.settings))
+        return assemble(before_first_call(work), parts.opening(work.settings))

@@ -175,7 +175,8 @@ class Call:
         total = state["context_report"]["total"]
         window = int(CUT * total)
         _log.warning("the provider refused a context of %d tokens: cut to %d", total, window)
-        less = Call.prepared(state, self.runtime, replace(self.parts, window=window))
+        short = self.settings.context_budget - window
+        less = Call.prepared(state, self.runtime, replace(self.parts, window=window, short=short))
         return replace(less, parts=self.parts)
 
     @property

@@ -57,6 +57,14 @@ def before_turn(work: RunningTurn, now: str) -> RunningTurn:
     return replace(work, plan=new_plan(work, why))
 
 
+def before_first_call(work: RunningTurn) -> RunningTurn:
+    """Return the turn with a plan for the room of its first call, which may be known only then."""
+    begun = any(message["type"] == "ai" for message in work.view.running.messages)
+    if begun or work.plan is None or _is_made_for(work, work.plan):
+        return work
+    return replace(work, plan=new_plan(work, "settings" if work.plan.room else work.plan.why))
+
+
 def after_tools(work: RunningTurn, before: EffortState) -> RunningTurn:
     """Return the turn after memory tools ran, with the plan of the next call in the same turn."""
     why = _changing(work.state.events[len(before.events) :])
@@ -145,7 +153,7 @@ def _block_before(work: RunningTurn) -> Mapping[str, str] | None:
 
 def _why_before(work: RunningTurn, plan: Plan, now: str) -> Why | None:
     """Return why the plan changes before a turn, None if it does not."""
-    if plan.key != _settings_key(work):
+    if not _is_made_for(work, plan):
         return "settings"
     tip = work.view.tip.turn
     newer = work.view.turns(range(plan.after_turn + 1, tip + 1))
@@ -255,19 +263,36 @@ def _is_late(work: RunningTurn, plan: Plan, turns: Sequence[Record]) -> bool:
 
 
 def _settings_key(work: RunningTurn) -> str:
-    """Return the fingerprint of the settings that shape a plan, and the room."""
+    """Return the fingerprint of the settings that shape a plan, the room, and what is short.
+
+    A room that is guessed is not named.
+    """
+    if work.guessed:
+        return f"{_shaping(work)}:"
+    short = f"+{work.short}" if work.short else ""
+    return f"{_shaping(work)}:{work.room}{short}"
+
+
+def _shaping(work: RunningTurn) -> str:
     settings = work.settings
-    shaping = fingerprint([settings.ambient_window, settings.anchor, settings.rebuild], 8)
-    return f"{shaping}:{work.room}"
+    return fingerprint([settings.ambient_window, settings.anchor, settings.rebuild], 8)
+
+
+def _is_made_for(work: RunningTurn, plan: Plan) -> bool:
+    """Tell whether a plan was made with these settings and as much room, if that is known."""
+    if plan.key.partition(":")[0] != _shaping(work):
+        return False
+    return work.guessed or plan.usual_room == work.room + work.short
 
 
 def _comparable(work: RunningTurn) -> Plan | None:
     """Return the plan before, None if none was made with these settings and as much room."""
-    before, key = work.plan, _settings_key(work)
+    before = work.plan
     if before is None or before.after_turn > work.view.tip.turn:
         return None
-    same = before.key.partition(":")[0] == key.partition(":")[0]
-    return before if same and work.room <= before.room_or(work.room) else None
+    same = before.key.partition(":")[0] == _shaping(work)
+    room = work.room + work.short
+    return before if same and room <= (before.usual_room or room) else None
 
 
 def _kept_logs(logs: Mapping[str, int], before: Plan | None) -> dict[str, int]:

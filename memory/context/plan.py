@@ -108,7 +108,7 @@ class Plan:
     size: int = 0
     """Tokens of what it shows after a cut, without the fixed parts; 0 before any."""
     key: str = ""
-    """The settings and the room that it was made for: a fingerprint, ":", tokens."""
+    """What it was made for: a fingerprint of the settings, ":", the room, "+", what was short."""
     why: Why = "new"
     within: int = 0
     """How many messages the running turn had, if the plan was made in the middle of it."""
@@ -132,12 +132,21 @@ class Plan:
         >>> Plan(9, key="ab12cd34:900").room, Plan(9).room
         (900, 0)
         """
-        tokens = self.key.rpartition(":")[2]
+        tokens = self.key.rpartition(":")[2].partition("+")[0]
         return int(tokens) if tokens.isdecimal() else 0
 
     def room_or(self, current: int) -> int:
         """Return the room that it was made for, else the current one."""
         return self.room or current
+
+    @property
+    def usual_room(self) -> int:
+        """The room that other calls have which lack none of it.
+
+        >>> Plan(9, key="ab12cd34:900+50").usual_room, Plan(9, key="ab12cd34:900").usual_room
+        (950, 900)
+        """
+        return self.room + int(self.key.partition("+")[2] or 0)
 
     def packed(self) -> dict[str, Any]:
         """Return it as the state keeps it, without empty fields; the inverse of `unpacked`.

@@ -82,7 +82,9 @@ class AgentParts:
 
     `schemas` are all tools as the provider sees them. `schema_tokens` counts the schemas of all
     tools, `app_schema_tokens` those of the application's.
-    `window` has the tokens that a call may have if the model takes fewer than its profile says.
+    `window` has the tokens that a call may have if the model takes fewer than its profile says;
+    `short` are those of the budget that one call alone may not have. The sizes are `guessed` before
+    a request tells what the agent has.
     `system` is the application's part of the system message. `attention` is a cache in front of
     the archive's. `fixed` has the tokens of system message and tools if only the caller knows them.
     `turn_caches` has a `TurnCache` for each turn that runs, loaded once for all its nodes; `lock`
@@ -105,6 +107,8 @@ class AgentParts:
     attention: Attention | None = None
     fixed: tuple[int, int] | None = None
     window: int | None = None
+    short: int = 0
+    guessed: bool = False
     _openings: LRUCache[Any, Any] = field(default_factory=lambda: LRUCache(_OPENINGS), init=False)
     given: frozenset[What] = frozenset()
     load: Callable[[str], BaseChatModel] = init_chat_model

@@ -354,6 +354,8 @@ def _running_turn(
         room=space_left,
         free=max(_LEAST_FREE, settings.context_budget - used, int(TURN_SHARE * space_left) // 2),
         used=max(0, used - fixed),
+        short=parts.short,
+        guessed=parts.guessed,
         plan=cache.plan(state.get("plan")),
         embedder=parts.embedder,
         refused=refused,
