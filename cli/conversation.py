@@ -4,15 +4,18 @@ import asyncio
 import pkgutil
 import sqlite3
 import sys
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import ExitStack, aclosing, contextmanager
+from copy import copy
 from dataclasses import dataclass
+from inspect import iscoroutine, iscoroutinefunction
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
@@ -109,7 +112,7 @@ def conversation(
     folder = home.chat_folder()
     with asyncio.Runner() as runner, ExitStack() as stack:
         if model is None:
-            made, name = _loaded(agent), ""
+            made, name = _loaded(agent, runner), ""
         else:
             archive = stack.enter_context(home.archive())
             options |= {"archive": archive, "attention": home.redis(archive)}
@@ -117,7 +120,10 @@ def conversation(
         parts = place_of(made).parts
         # The threads of an agent of the application belong to its own archive.
         path = folder / (name or f"{parts.archive.id}.sqlite")
-        made.checkpointer = made.checkpointer or _checkpointer(path, runner, stack)
+        if isinstance(made.checkpointer, BaseCheckpointSaver):
+            made.checkpointer = _awaitable(made.checkpointer, agent, runner, stack)
+        else:
+            made.checkpointer = _checkpointer(path, runner, stack)
         budget = parts.settings.context_budget
         talk = Conversation(runner, made, owner, folder / HISTORY, budget)
         talk.restored = talk.is_new() and parts.archive.newest(owner) is not None
@@ -126,19 +132,76 @@ def conversation(
         yield talk
 
 
-def _loaded(name: str) -> CompiledStateGraph[Any, Any, Any, Any]:
+def _loaded(name: str, runner: asyncio.Runner) -> CompiledStateGraph[Any, Any, Any, Any]:
     """Return the agent that `module:name` is or makes, of the working directory too."""
     if name.count(":") != 1:
         raise SettingsError(f"--agent takes module:name, such as app:agent, not {name!r}")
     sys.path.insert(0, "")
     with as_settings_error(f"agent {name!r}"):
-        found = pkgutil.resolve_name(name)
-        if callable(found):
-            found = found()
+        try:
+            found = _found(name)
+        except RuntimeError as error:
+            if "no running event loop" not in str(error):
+                raise
+            found = runner.run(_found_in_loop(name))  # as an AsyncSqliteSaver needs one
+        if iscoroutine(found):
+            found = runner.run(found)
         made = found.compile() if isinstance(found, StateGraph) else found
     if not isinstance(made, CompiledStateGraph):
         raise SettingsError(f"agent {name!r} is a {type(made).__name__}: name a compiled graph")
     return made
+
+
+def _found(name: str) -> Any:
+    found = pkgutil.resolve_name(name)
+    return found() if callable(found) else found
+
+
+async def _found_in_loop(name: str) -> Any:
+    return _found(name)
+
+
+class _InThreads(BaseCheckpointSaver[Any]):
+    """A saver that has synchronous methods alone, awaited while they run in a thread."""
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        return await asyncio.to_thread(self.get_tuple, config)
+
+    async def alist(
+        self, config: RunnableConfig | None, **options: Any
+    ) -> AsyncIterator[CheckpointTuple]:
+        for found in await asyncio.to_thread(lambda: [*self.list(config, **options)]):
+            yield found
+
+    async def aput(self, *arguments: Any) -> RunnableConfig:
+        return await asyncio.to_thread(self.put, *arguments)
+
+    async def aput_writes(self, *arguments: Any) -> None:
+        await asyncio.to_thread(self.put_writes, *arguments)
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        await asyncio.to_thread(self.delete_thread, thread_id)
+
+
+def _awaitable(
+    saver: BaseCheckpointSaver[Any], agent: str, runner: asyncio.Runner, stack: ExitStack
+) -> BaseCheckpointSaver[Any]:
+    """Return an agent's own checkpointer as one that can be awaited, closed with the stack.
+
+    Raises `SettingsError` if it cannot be used.
+    """
+    close = getattr(getattr(saver, "conn", None), "close", None)
+    if iscoroutinefunction(close):  # the thread of an open connection would keep the process alive
+        stack.callback(lambda: runner.run(close()))
+    nowhere: RunnableConfig = {"configurable": {"thread_id": "", "checkpoint_ns": ""}}
+    with as_settings_error(f"the checkpointer of agent {agent!r}"):
+        try:
+            runner.run(saver.aget_tuple(nowhere))
+        except NotImplementedError:
+            given, saver = saver, copy(saver)
+            saver.__class__ = type(type(given).__name__, (_InThreads, type(given)), {})
+            runner.run(saver.aget_tuple(nowhere))
+    return saver
 
 
 def _checkpointer(path: Path, runner: asyncio.Runner, stack: ExitStack) -> AsyncSqliteSaver:
