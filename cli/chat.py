@@ -15,7 +15,7 @@ from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings
 from rich.console import Console
 
-from ..memory.errors import CommandError, SessionNotFoundError, SettingsError
+from ..memory.errors import CommandError, NotAdoptedError, SessionNotFoundError, SettingsError
 from .chat_commands import COMMANDS, COMPLETED, with_efforts
 from .conversation import Conversation, conversation
 from .home import Compressing, ConfigFile, Embedding, Extracting, Root, Thread, User, configured
@@ -81,13 +81,20 @@ def chat(  # noqa: PLR0913, PLR0917 (the options of a command)
         if talk.restored:
             screen.notice("There were no checkpoints: restored from the archive.", "yellow")
         if interactive:
-            state = f"turn {talk.turn} was the last" if talk.turn else "new"
             location = in_line(f"Thread {thread} in {home.location}")
-            screen.notice(f"{location} ({state}). /help for help.")
+            screen.notice(f"{location} ({_found(talk)}). /help for help.")
         dialogue = _Dialogue(talk, screen, read_line, interactive=interactive)
         dialogue.run()
     if dialogue.failed and not interactive:
         raise typer.Exit(1)
+
+
+def _found(talk: Conversation) -> str:
+    """Return in words what there is of a thread."""
+    if talk.turn:
+        return f"turn {talk.turn} was the last"
+    older = talk.older_messages
+    return f"{older} messages are older than its memory" if older else "new"
 
 
 def is_terminal(stream: TextIO | None) -> bool:
@@ -123,6 +130,8 @@ class _Dialogue:
         except KeyboardInterrupt:
             self._screen.notice("Stopped.", "yellow")
             self._offer_to_resume("A turn is not finished")
+        except NotAdoptedError as error:
+            self._fail(one_line(error, os.environ))
         except SessionNotFoundError:
             self._screen.notice("Nothing was said on this thread yet.")
         except Exception as error:  # noqa: BLE001 (any provider's: the chat goes on)

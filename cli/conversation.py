@@ -50,6 +50,13 @@ class Conversation:
         """The number of the last turn that began, 0 for none."""
         return int(self._state().values.get("memory", {}).get("turn", 0))
 
+    @property
+    def older_messages(self) -> int:
+        """How many messages of an agent without the memory wait to be adopted."""
+        if self.turn or self.unfinished() is not None:
+            return 0
+        return len(self._state().values.get("messages", ()))
+
     def effort_names(self) -> list[str]:
         """Return the names of the efforts in the state: those that are open, or not evicted."""
         memory = self._state().values.get("memory", {})

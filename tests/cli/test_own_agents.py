@@ -1,9 +1,15 @@
 """`ebbtide chat --agent`: an agent of the application on a checkpointer of its own."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from langchain.agents import create_agent
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.sqlite import SqliteSaver
 
+from ebbtide.testing import ScriptedModel
+from tests.cli.terminal import terminal
 from tests.databases import Database
 from tests.processes import ended
 
@@ -100,3 +106,20 @@ def test_checkpointer_that_cannot_be_used(
 
     assert (said.code, said.failed.count("\n")) == (1, 1)
     assert f"the checkpointer of agent {name!r} cannot be used" in said.failed
+
+
+def test_thread_that_is_older_than_its_memory() -> None:
+    """The chat says so, and commands do, until the next message adopts it."""
+    Path("app.py").write_text(APP, "utf-8")
+    with SqliteSaver.from_conn_string("own.sqlite") as saver:
+        agent: Any = create_agent(ScriptedModel(), checkpointer=saver)
+        thread: RunnableConfig = {"configurable": {"thread_id": "default"}}
+        agent.invoke({"messages": "The port is 8123."}, thread)
+
+    with terminal(["chat", "--agent", "app:sqlite"], {}) as person:
+        person.see("2 messages are older than its memory")
+        person.converse(("/stats", "the 2 messages of thread 'default' are older than its memory"))
+        person.converse(("Which port is it?", "Adopted 1 earlier turn"))
+        person.converse(("/messages", "The port is 8123."))
+
+        assert person.quit() == 0
