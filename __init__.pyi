@@ -30,6 +30,7 @@ from .memory.errors import AttentionError as AttentionError
 from .memory.errors import CommandError as CommandError
 from .memory.errors import EbbtideError as EbbtideError
 from .memory.errors import InputError as InputError
+from .memory.errors import NotAdoptedError as NotAdoptedError
 from .memory.errors import SessionNotFoundError as SessionNotFoundError
 from .memory.errors import SettingsError as SettingsError
 from .memory.errors import StateError as StateError

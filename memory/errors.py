@@ -12,6 +12,7 @@ EbbtideError
 ├── RequestError            a route of the server refused a request; nothing was changed
 └── ArchiveError            the archive failed
     ├── SessionNotFoundError    this user has no such session
+    │   └── NotAdoptedError         the thread is older than its memory
     ├── TurnNotFoundError       this branch has no such turn
     ├── TipNotFoundError        the state belongs to another archive
     ├── TurnRunningError        a turn of the thread is not finished
