@@ -91,6 +91,8 @@ def verify(agent: Agent, config: RunnableConfig) -> tuple[Finding, ...]:
     archived, but the process died before their checkpoint, or it was deleted.
     """
     thread = thread_at(agent, config)
+    if thread.is_older:
+        thread.at_rest()
     named = {tip_of(thread.state).id}
     for older in agent.get_state_history(newest_config(config)):
         configurable = {**config.get("configurable", {}), **older.config["configurable"]}

@@ -330,7 +330,7 @@ def test_adopted_turns_are_not_undone_with_the_first_one(older: Talk) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [commands.undo, restore, partial(erase, turn=1), commands.efforts, set_window],
+    [commands.undo, restore, partial(erase, turn=1), commands.efforts, set_window, commands.verify],
 )
 def test_a_thread_older_than_the_memory(older: Talk, command: Any) -> None:
     """Commands change nothing before it is adopted, and say what to do."""
