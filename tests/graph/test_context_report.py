@@ -173,4 +173,4 @@ def test_the_model_is_told_what_was_left_out(lived: list[Call]) -> None:
     told = [line for line in last.text.splitlines() if "out of view" in line]
     assert any(f"turns {left['turns']}." in line for line in told)
     assert left["efforts"]
-    assert "search_efforts finds:" in last.text
+    assert "search_efforts finds them" in last.text
