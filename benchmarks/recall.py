@@ -248,7 +248,7 @@ def talked(
     return rows
 
 
-def hinted(talks: Sequence[tuple[ArchivedTalk, Replay]]) -> dict[str, float]:
+def hinted(talks: Sequence[tuple[ArchivedTalk, Replay]]) -> dict[str, float | str]:
     """Return how often hints are right, and what messages about another conversation get."""
     right = [
         archived.hint(question.text) in {replay.places[key].effort for key in question.evidence}
@@ -271,7 +271,7 @@ def hinted(talks: Sequence[tuple[ArchivedTalk, Replay]]) -> dict[str, float]:
         for question in replay.talk.questions
     ]
     return {
-        "not weak": percent(clear, 2),
+        "not weak": percent(clear, 2) if clear else "",  # each question may name a speaker
         "hints, right": percent(right, 2),
         "hints, false": percent(wrong, 2),
     }
