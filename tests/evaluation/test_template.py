@@ -76,7 +76,7 @@ def test_goal_probes_take_turns() -> None:
         ),
         (
             {"ground_truth_salience": {"compression_point_1": ["We now paint the fence instead."]}},
-            "ground_truth_salience.compression_point_1: 'We now paint the fence instead.' stands",
+            "ground_truth_salience.compression_point_1: 'We now paint the fence instead.' is",
         ),
         (
             {"probing_tasks": {"behavioral_test": tempting(needs=["Never said."])}},

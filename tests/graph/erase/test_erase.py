@@ -464,7 +464,7 @@ def test_graph_of_another_kind_is_an_error() -> None:
     graph: Any = create_memory_agent(ScriptedModel())
     graph.builder = object()
 
-    with pytest.raises(SettingsError, match="pass its agent"):
+    with pytest.raises(SettingsError, match="pass the agent"):
         erase(graph, THREAD, 1)
 
 

@@ -106,7 +106,7 @@ def test_a_session_that_went_on_is_an_error(archive: SqlArchive, another: SqlArc
     archive.commit(Owner("carl", "t9"), commit_all(archive, []), turn(1))
     before = read(another, OWNER)
 
-    with pytest.raises(ArchiveError, match="there already with other records"):
+    with pytest.raises(ArchiveError, match="already exists with other records"):
         copy(archive, another)
 
     assert read(another, OWNER) == before
