@@ -98,7 +98,7 @@ def export(  # noqa: PLR0913, PLR0917 (the options that every command has)
     user: User = None,
     config: ConfigFile = None,
 ) -> None:
-    """Write a session as a folder that people can read. As Markdown it is its newest branch."""
+    """Write a session as a readable folder; as Markdown or HTML, only its newest branch."""
     home = configured(root, user, config)
     with home.archive() as archive:
         owners = _sessions_named(archive, home.user, session)
@@ -136,7 +136,7 @@ def delete(
     *,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Delete the turns, memories and checkpoints of a thread for good, after a question."""
+    """Delete turns, memories and checkpoints of a thread for good; asks unless --yes is given."""
     home = configured(root, user, config, model="scripted")  # nothing is asked of a model
     with home.archive() as archive:
         threads = [owner.thread for owner in _sessions_named(archive, home.user, thread)]
@@ -159,7 +159,7 @@ def duplicate(
     source: Annotated[str, typer.Argument(metavar="FROM", help="Folder or URL of an archive.")],
     target: Annotated[str, typer.Argument(metavar="TO", help="Folder or URL of another one.")],
 ) -> None:
-    """Copy all sessions of all users. Stopped and called again, it goes on where it was."""
+    """Copy all sessions of all users. If it is stopped, run it again to continue."""
     with SqlArchive(source) as original, SqlArchive(target) as copied:
         if not original.users():
             place = "the folder or URL of an archive"

@@ -292,9 +292,9 @@ def show_context(
 ) -> ShownContext:
     """Return exactly what the next model call would send if the user said `message`.
 
-    Without a message, return everything before it; in an unfinished turn, what resuming it sends.
-    Raises `TurnRunningError` for a message in an unfinished turn, or if that turn was killed before
-    its message was in the state.
+    Without `message`, return what would be sent before it. If a turn is unfinished, return what
+    resuming that turn would send. Raises `TurnRunningError` if a turn is unfinished and `message`
+    is given, or if the process died before the message of that turn was in the state.
     """
     thread = thread_at(agent, config, context)
     return next_context(thread.with_request(_question(message)), message)

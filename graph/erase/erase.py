@@ -89,8 +89,8 @@ def erase(
     graph around the agent are not changed. If erasing is interrupted, erase again.
 
     No turn of the thread may run meanwhile. If one writes a checkpoint, `TurnArrivedError` asks you
-    to erase again. A run with `durability="exit"` cannot be detected, and loses the text that it
-    repeats.
+    to erase again. A run with `durability="exit"` cannot be detected: what it repeats of the erased
+    text stays until its turn is erased too.
 
     Args:
         agent: The agent, or a graph around it.

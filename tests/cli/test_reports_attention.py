@@ -156,5 +156,5 @@ def test_a_url_that_is_none_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> Non
 
     result = run("attention", "list", "--user", "ann")
 
-    assert "EBBTIDE_REDIS_URL is no URL" in result.stderr
+    assert "EBBTIDE_REDIS_URL is not a URL" in result.stderr
     assert "secret" not in result.output
