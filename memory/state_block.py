@@ -9,7 +9,7 @@ goes as far as the next block, or to the first paragraph after a blank line that
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -454,22 +454,19 @@ def with_blocks(messages: Sequence[Message], raw: Mapping[str, Any]) -> tuple[Me
 
 
 def each_block_once(
-    messages: Sequence[Message],
-    noted: Mapping[str, str],
-    within: int,
-    away: Collection[int] = (),
+    messages: Sequence[Message], noted: Mapping[str, str], within: int
 ) -> tuple[Message, ...]:
     """Return a turn's messages without state blocks that stand above them.
 
     `noted` is the block in the note before the turn, {} for none; it is newer than those of the
-    first `within` messages. Messages at the places in `away` are not shown.
+    first `within` messages.
     """
     if not _may_have_blocks(messages) or not any(found := _fields(messages)):
         return tuple(messages)
     begin, stands = within if noted else 0, noted
     once = [*_without_blocks(messages)[:begin], *messages[begin:]]
     for at, block in enumerate(found[begin:], begin):
-        if block is not None and at not in away:
+        if block is not None:
             once[at] = without_blocks(messages[at]) if block == stands else messages[at]
             stands = block
     return tuple(once)
@@ -481,12 +478,6 @@ def _may_have_blocks(messages: Sequence[Message]) -> bool:
         if message["type"] == "ai" and (not isinstance(content, str) or START in content):
             return True
     return False
-
-
-def last_block(messages: Sequence[Message]) -> int | None:
-    """Return the place of the newest message with a state block, None if there is none."""
-    found = _fields(messages)
-    return next((at for at in reversed(range(len(found))) if found[at] is not None), None)
 
 
 def _fields_of(message: Message) -> dict[str, str] | None:

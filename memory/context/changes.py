@@ -126,7 +126,6 @@ def new_plan(work: RunningTurn, why: Why, *, ended: bool = False, inside: bool =
         why=why,
         within=len(view.running.messages) + len(work.results) if inside else 0,
         events=len(state.events) if inside else 0,
-        anchor=_block_before(work) if inside else None,
     )
 
 
@@ -139,16 +138,6 @@ def _rounds(work: RunningTurn, before: Plan | None) -> Rounds | None:
         return rounds
     rounds = rounds or Rounds()
     return replace(rounds, gone=gone, until=max([rounds.until, *(end for *_, end in gone)]))
-
-
-def _block_before(work: RunningTurn) -> Mapping[str, str] | None:
-    """Return the state block before the running turn, None if that has written none."""
-    before = work.plan
-    if before is None or all(event["type"] != "anchored" for event in work.state.events):
-        return None
-    newer = work.view.turns(range(before.after_turn + 1, work.view.tip.turn + 1))
-    blocks = [e["anchor"] for turn in newer for e in turn.events if e["type"] == "anchored"]
-    return blocks[-1] if blocks else before.anchor
 
 
 def _why_before(work: RunningTurn, plan: Plan, now: str) -> Why | None:

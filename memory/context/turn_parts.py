@@ -11,7 +11,7 @@ from ..messages import Growing, Message, answered, without_thoughts
 from ..messages import text as text_of
 from ..record import Record
 from ..running_turn import RunningTurn
-from ..state_block import each_block_once, last_block
+from ..state_block import each_block_once
 from ..tokens import count_message, count_messages
 from ..transcript import Logged
 from ..valid_history import valid_history
@@ -219,8 +219,7 @@ def _as_sent(work: RunningTurn, turn: Logged, plan: Plan) -> _Sent:
         # Newer answers keep their state blocks: the one before them in the context is older.
         is_next = turn.turn == plan.after_turn + 1
         noted = anchor_of(work, plan) if is_next and work.settings.anchor != "off" else {}
-        away = hidden(said, plan.rounds) if is_next and plan.rounds else ()
-        said = each_block_once(said, noted, plan.within, away)
+        said = each_block_once(said, noted, plan.within)
     known = len(turn.messages) if past else 0
     if turn.turn == plan.after_turn + 1:
         known = plan.within
@@ -228,21 +227,8 @@ def _as_sent(work: RunningTurn, turn: Logged, plan: Plan) -> _Sent:
 
 
 def anchor_of(work: RunningTurn, plan: Plan) -> Mapping[str, str]:
-    """Return the state block that the note has: that of the plan, else the newest.
-
-    The newest stands in the running turn, where the model wrote it, until that round leaves.
-    """
-    is_shown = plan.anchor is not None and not _block_left(work, plan)
-    return plan.anchor if is_shown and plan.anchor is not None else work.state.anchor
-
-
-def _block_left(work: RunningTurn, plan: Plan) -> bool:
-    """Tell whether the round with the newest state block of the running turn is not shown."""
-    running, cut = work.view.running, plan.rounds
-    if cut is None or running.turn != plan.after_turn + 1:
-        return False
-    at = last_block(running.messages)
-    return at is not None and (at < cut.left or cut.has_gone(at))
+    """Return the state block that the note has: the newest one when the plan was made."""
+    return work.state.anchor if plan.anchor is None else plan.anchor
 
 
 def _shortened(

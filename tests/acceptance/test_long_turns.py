@@ -184,6 +184,25 @@ def test_state_block_outlives_its_round(tmp_path: Path, why: str) -> None:
     assert [sent.text.count("port 8443") for sent in said.calls[2:]] == [1] * (len(rounds) - 1)
 
 
+def test_newest_state_block_stands_after_a_change_inside_the_turn(tmp_path: Path) -> None:
+    """03, The order, 5: the note has the newest block of when the plan changed, nothing older."""
+    here = stage(tmp_path, tools=[look_up])
+    block = "---STATE---\nGoal: ship on port {0}\n---END STATE---"
+    here.say("Hello.", f"Hello.\n{block.format(1111)}")
+    here.say("Shall we?", "Yes.")
+    rounds = [
+        call("open_effort", name="task"),
+        call("close_effort"),
+        together(call("look_up", what="the plan"), text=block.format(8443)),
+        call("look_up", what="more"),
+    ]
+
+    said = here.say("Mend it.", *rounds, "Done.")
+
+    newest = [[sent.text.count(f"port {n}") for n in (1111, 8443)] for sent in said.calls[3:]]
+    assert newest == [[0, 1]] * 2
+
+
 def test_turn_of_two_efforts_is_out_of_view_beside_the_log_of_one(tmp_path: Path) -> None:
     """03, The order: what is hidden is said; a log has the rounds of its own effort alone."""
     chosen = Settings(ambient_window=1, rebuild="every-turn")
