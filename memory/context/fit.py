@@ -31,7 +31,7 @@ from .changes import WHOLE_RESULTS, is_edited, new_plan
 from .forms import has_long_results
 from .plan import Plan, Rounds
 from .render import Parts, parts_of
-from .rounds import concluded, last_cuts, older_cuts, request_cuts
+from .rounds import concluded, last_cuts, older_cuts, request_cuts, without_last_resorts
 
 _SHORTEST_USEFUL = 128  # tokens of the shortest turn that says more than the note of what is hidden
 
@@ -155,6 +155,8 @@ def _cut(work: RunningTurn, plan: Plan) -> tuple[Plan, Parts]:
     its share. At least a quarter of the room is kept for what was before. Returns the new
     plan and its parts.
     """
+    if plan.rounds is not None:
+        plan = replace(plan, rounds=without_last_resorts(plan.rounds, work.view.running.messages))
     silent = Group(work.view.running.turn, (), "")
     past = replace(work, view=replace(work.view, running=silent))
     running = size(parts_of(work, plan)) - size(parts_of(past, plan))
@@ -172,7 +174,7 @@ def _cut(work: RunningTurn, plan: Plan) -> tuple[Plan, Parts]:
     before = tokens(plan) - reserved
     if before + running > low:
         limit = max(int(TURN_LOW_WATER * work.room) - before, most)
-        plan = _with_cut(work, plan, before + limit, most)
+        plan = _with_cut(work, plan, min(full, before + limit), most)
     parts = parts_of(work, plan)
     return replace(plan, size=size(parts)), parts
 

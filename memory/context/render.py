@@ -15,13 +15,12 @@ from ..running_turn import RunningTurn
 from ..spans import kept
 from ..state_block import limited, rendered_fields
 from ..tokens import count_message, cut_marked
-from .attached import loaded_in
 from .budget import GOAL_TOKENS, Part, log_limit, part_limit, quotes_limit
 from .insertions import quoted_log
 from .plan import Plan
 from .quotes import log_quote, quote
 from .summaries import summary_lines, summary_notes
-from .turn_parts import anchor_of, committed_parts, turn_parts
+from .turn_parts import anchor_of, committed_parts, shown_logs, turn_parts
 
 _MARKED = 3  # efforts of a turn that its marker names
 _LIST_LENGTH = 60  # characters of the list of turns that are out of view
@@ -166,19 +165,16 @@ def _effort_of(record: Record) -> str:
 
 def _out_of_view(work: RunningTurn, plan: Plan, records: Sequence[Record]) -> Iterator[Part]:
     """Yield notes on what is hidden: turns, logs, and open efforts none of whose turns is shown."""
-    in_view = sorted({*plan.turns} | _in_logs(work, plan))
+    logs = _turns_of_logs(work, plan)
+    in_view = sorted({*plan.turns} | _in_logs(work, plan, logs))
     turns, limit = ranges_between(in_view, plan.after_turn), _limit(work, plan, "open")
     if turns:
         fits = len(turns) <= _LIST_LENGTH
         turns = turns if fits else f"{turns[:_LIST_LENGTH].rpartition(',')[0]},…"
         message = work.fences.note(render("out_of_view", turns=turns_named(turns)))
         yield Part.of("turns", [message], work.count)
-    away = [
-        name
-        for name, turn in plan.logs.items()
-        # An open effort is not listed: its turns are, among the turns out of view.
-        if turn <= plan.after_turn and turn not in plan.turns and name not in plan.open
-    ]
+    # An open effort is not listed: its turns are, among the turns out of view.
+    away = [name for name, turns in logs.items() if not turns and name not in plan.open]
     if away:
         content = render("logs_out_of_view", efforts=", ".join(away))
         # A third at most: what is open matters more than a log that was asked for once.
@@ -199,20 +195,23 @@ def _out_of_view(work: RunningTurn, plan: Plan, records: Sequence[Record]) -> It
         yield Part.of("turns", [_open_efforts(work, lines, limit)], work.count)
 
 
-def _in_logs(work: RunningTurn, plan: Plan) -> set[int]:
-    """Return the turns that the logs show whole which are in view, since the plan or before.
+def _turns_of_logs(work: RunningTurn, plan: Plan) -> dict[str, set[int]]:
+    """Return the turns that each log of the plan shows, none if it is out of view."""
+    turns: dict[str, set[int]] = {}
+    for name, at in plan.logs.items():
+        turns[name] = set()
+        if at and plan.shows(at):
+            by_calls = {number for effort, number in shown_logs(work, plan, at) if effort == name}
+            turns[name] = by_calls | numbers(plan.by_hand.get(name, ""))
+    return turns
+
+
+def _in_logs(work: RunningTurn, plan: Plan, logs: Mapping[str, set[int]]) -> set[int]:
+    """Return the turns that the logs show whole.
 
     A turn of several efforts is not: a log has the rounds of its own effort.
     """
-    turns: set[int] = set()
-    for name, at in plan.logs.items():
-        if is_qualified(name) or not at or not plan.shows(at) or at in plan.short:
-            continue
-        turns |= numbers(plan.by_hand.get(name, ""))
-        running = work.view.running
-        for record in (running,) if at == running.turn else work.view.turns([at]):
-            known = plan.within if at > plan.after_turn else None
-            turns |= loaded_in(replace(record, messages=record.messages[:known]), name)
+    turns = {turn for name, shown in logs.items() if not is_qualified(name) for turn in shown}
     past = work.view.turns(sorted(turn for turn in turns if turn <= plan.after_turn))
     return {record.turn for record in past if not kept(record)}
 

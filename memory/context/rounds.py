@@ -78,6 +78,17 @@ def older_cuts(turn: Logged, before: Rounds | None) -> Iterator[Rounds]:
         yield (cut := replace(cut, left=end))
 
 
+def without_last_resorts(cut: Rounds, messages: Sequence[Message]) -> Rounds:
+    """Return a cut without what the newest rounds of its time made necessary, as they may leave.
+
+    That is a shorter request, an index of one line, and an excerpt for the rounds.
+    """
+    left, places = cut.left, begins(messages)
+    if cut.excerpt and places:
+        left = max(left, min(cut.until, places[-1]))
+    return replace(cut, left=left, request=None, bare=False, excerpt=0)
+
+
 def last_cuts(turn: Logged, cut: Rounds, room: int) -> tuple[list[Rounds], list[Rounds]]:
     """Return deeper and deeper cuts of the last rounds but the newest, and then of the newest.
 

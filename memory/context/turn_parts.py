@@ -15,7 +15,14 @@ from ..state_block import each_block_once
 from ..tokens import count_message, count_messages
 from ..transcript import Logged
 from ..valid_history import valid_history
-from .attached import LOG_TOOLS, CallKey, attached, placeholders
+from .attached import (
+    LOG_TOOLS,
+    CallKey,
+    attached,
+    log_results,
+    placeholders,
+    turns_of_log,
+)
 from .budget import LOGS_SHARE, Part, PartName
 from .forms import PREVIEW, as_past, edges, is_whole, shorten_edges
 from .insertions import (
@@ -150,8 +157,7 @@ def _pieces(
         loaded = frozenset(load for one in insertions.values() for load in one.loaded)
     elif (limit := plan.short.get(turn.turn)) is not None:
         limit = max(1, limit - notes)
-        insertions = insertions_of(work, turn, plan, sent.known, frozenset())
-        insertions = newest_fitting(insertions, limit // 2, work)
+        insertions = _insertions_of_short(work, sent, plan, limit)
         limit -= sum(tokens_of(work, one) for one in insertions.values())
         yield from with_insertions(_shortened(work, turn, sent.messages, limit), insertions, name)
         return
@@ -183,6 +189,41 @@ def _insertions_of_cut(
         free = 0 if cut.bare else int(LOGS_SHARE * plan.room_or(work.room))
         insertions = newest_fitting(insertions, free, work)
     return insertions
+
+
+def _insertions_of_short(work: RunningTurn, sent: _Sent, plan: Plan, limit: int) -> Insertions:
+    """Return the insertions in a turn that is shortened to `limit` tokens: half of them at most."""
+    insertions = insertions_of(work, sent.turn, plan, sent.known, frozenset())
+    return newest_fitting(insertions, limit // 2, work)
+
+
+def shown_logs(work: RunningTurn, plan: Plan, number: int) -> frozenset[Load]:
+    """Return what the logs in a turn show that came into it before the plan was made."""
+    turn = _turn(work, number)
+    is_next = number == plan.after_turn + 1
+    cut, limit, begin = plan.rounds if is_next else None, plan.short.get(number), 0
+    loads = frozenset[Load]()
+    if cut is not None:
+        sent = _as_sent(work, turn, plan)
+        begin = min(cut.until, len(sent.messages))
+        insertions = _insertions_of_cut(work, sent, plan, cut, begin)
+        loads = frozenset(load for one in insertions.values() for load in one.loaded)
+    elif limit is not None:
+        if not is_whole(turn, plan):
+            return loads
+        insertions = _insertions_of_short(work, _as_sent(work, turn, plan), plan, limit)
+        return frozenset(load for one in insertions.values() for load in one.loaded)
+    later = turn.messages[begin : plan.within if is_next else None]
+    results = (result for _, _, result in log_results(later))
+    return loads | {(one["effort_id"], turn) for one in results for turn in turns_of_log(one)}
+
+
+def _turn(work: RunningTurn, number: int) -> Logged:
+    """Return a turn with its messages."""
+    if number == work.view.running.turn:
+        return work.view.running
+    record = work.view.turns([number])[0]
+    return replace(record, messages=work.messages(record))
 
 
 def _messages_after(work: RunningTurn, sent: _Sent, plan: Plan, end: int) -> tuple[Message, ...]:

@@ -10,7 +10,7 @@ from langchain_core.messages import ToolMessage
 from langchain_core.tools import tool
 
 from ebbtide import Settings
-from tests.acceptance.stage import stage
+from tests.acceptance.stage import AUTH, log_in, stage
 from tests.acceptance.test_context import PAGE, SMALL, look_up, size
 from tests.doubles import call, together
 
@@ -56,6 +56,32 @@ def test_newest_results_are_whole_as_long_as_older_rounds_can_leave(tmp_path: Pa
     said = here.say("Fetch them.", many, both, "Done.")
 
     assert all(f"{name} {PAGE[:2_000]}" in said.sent.text for name in ("second", "third"))
+
+
+def test_newest_results_are_whole_after_a_round_of_many_calls(tmp_path: Path) -> None:
+    """03, Inside a long turn, 3: a round that had no room itself leaves at the next cut."""
+    here = stage(tmp_path, settings=SMALL, tools=[look_up])
+    many = together(*(call("look_up", what=f"page {PAGE[:1_500]}") for _ in range(64)))
+    stones = [f"stone{number} {PAGE[:1_200]}" for number in range(6)]
+
+    said = here.say("Look.", many, *(call("look_up", what=stone) for stone in stones), "Done.")
+
+    after = zip(stones, said.calls[2:], strict=True)
+    assert all(stone in sent.text for stone, sent in after)
+
+
+def test_log_whose_round_left_is_named(tmp_path: Path) -> None:
+    """Invariant 10: a log is shown, or named with the call that brings it back."""
+    here = stage(tmp_path, settings=SMALL, tools=[look_up])
+    here.work(AUTH)
+    here.chat(2)
+    rounds = [call("look_up", what=f"{n} {PAGE[:2_400]}") for n in range(6)]
+
+    said = here.say("Hm.", call("expand_effort", effort_id=AUTH.name), *rounds, "Done.")
+
+    is_named = [f"out of view again: the log of {AUTH.name}" in sent.text for sent in said.calls]
+    assert [not log_in(sent, AUTH) for sent in said.calls[1:]] == is_named[1:]
+    assert is_named[-1]
 
 
 def test_long_turn_has_no_limit(tmp_path: Path) -> None:
