@@ -458,8 +458,8 @@ def each_block_once(
 ) -> tuple[Message, ...]:
     """Return a turn's messages without state blocks that stand above them.
 
-    `noted` is the block in the note before the turn, {} for none; it is newer than those of the
-    first `within` messages.
+    `noted` is the newest block before the turn, {} for none; it is newer than those of the first
+    `within` messages.
     """
     if not _may_have_blocks(messages) or not any(found := _fields(messages)):
         return tuple(messages)

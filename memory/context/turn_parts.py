@@ -75,11 +75,12 @@ def committed_parts(
         return turn_parts(work, replace(record, messages=work.messages(record)), plan)
 
     turn, is_next = record.turn, record.turn == plan.after_turn + 1
-    noted = anchor_of(work, plan) if is_next and work.settings.anchor != "off" else {}
+    noted = _block_above(work, plan, turn)
     form = (
         *(work.count, work.provider, turn <= plan.after_turn, turn <= plan.previews),
         *(plan.short.get(turn), is_whole(record, plan), plan.room, work.room),
-        (plan.rounds, plan.within, *noted.items()) if is_next else None,
+        (plan.rounds, plan.within) if is_next else None,
+        *noted.items(),
         finished_rounds(record, plan),
     )
     is_alone = not _depends_on_others(record, plan)
@@ -258,9 +259,8 @@ def _as_sent(work: RunningTurn, turn: Logged, plan: Plan) -> _Sent:
         said = _without_foreign_thoughts(work, said)
     if not past:
         # Newer answers keep their state blocks: the one before them in the context is older.
-        is_next = turn.turn == plan.after_turn + 1
-        noted = anchor_of(work, plan) if is_next and work.settings.anchor != "off" else {}
-        said = each_block_once(said, noted, plan.within)
+        within = plan.within if turn.turn == plan.after_turn + 1 else 0
+        said = each_block_once(said, _block_above(work, plan, turn.turn), within)
     known = len(turn.messages) if past else 0
     if turn.turn == plan.after_turn + 1:
         known = plan.within
@@ -270,6 +270,20 @@ def _as_sent(work: RunningTurn, turn: Logged, plan: Plan) -> _Sent:
 def anchor_of(work: RunningTurn, plan: Plan) -> Mapping[str, str]:
     """Return the state block that the note has: the newest one when the plan was made."""
     return work.state.anchor if plan.anchor is None else plan.anchor
+
+
+def _block_above(work: RunningTurn, plan: Plan, number: int) -> Mapping[str, str]:
+    """Return the newest state block that stands above a turn after the plan, {} for none."""
+    if work.settings.anchor == "off" or number <= plan.after_turn:
+        return {}
+    for record in reversed(work.view.turns(range(plan.after_turn + 1, number))):
+        events = record.events[plan.events if record.turn == plan.after_turn + 1 else 0 :]
+        blocks: list[Mapping[str, str]] = [
+            event["anchor"] for event in events if event["type"] == "anchored"
+        ]
+        if blocks:
+            return blocks[-1]
+    return anchor_of(work, plan)
 
 
 def _shortened(

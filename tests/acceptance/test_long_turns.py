@@ -193,6 +193,19 @@ def test_state_block_that_each_round_repeats_stands_once(tmp_path: Path) -> None
     assert [sent.text.count("port 8443") for sent in said.calls[1:]] == [1] * len(rounds)
 
 
+def test_state_block_that_a_later_turn_repeats_stands_once(tmp_path: Path) -> None:
+    """03, Inside a long turn: the same block never stands twice."""
+    here = stage(tmp_path, tools=[look_up])
+    block = "---STATE---\nGoal: ship on port 8443\n---END STATE---"
+    noting = together(call("look_up", what="the plan"), text=block)
+    here.say("Hello.", noting, "Hello.")
+    here.say("Shall we?", "Yes.")
+
+    said = here.say("Go on.", noting, noting, f"Done.\n{block}")
+
+    assert [sent.text.count("port 8443") for sent in said.calls] == [1, 1, 1]
+
+
 @pytest.mark.parametrize("why", ["concluded", "cut"])
 def test_state_block_outlives_its_round(tmp_path: Path, why: str) -> None:
     """03: what the model wrote beside a call stays in view, once, when that round leaves."""
