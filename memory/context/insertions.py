@@ -137,7 +137,8 @@ def insertions_of(
             continue
         quoted = quoted_log(work, turn, plan, result, loaded)
         if quoted.turns:
-            status = "open" if result["status"] == "reopened" else "concluded"
+            is_open = name in plan.open if at < known else result["status"] == "reopened"
+            status = "open" if is_open else "concluded"
             log = log_quote(name, status, quoted, limit, work.fences)
             insertions[call] = Insertion((("expanded", log),), frozenset(new))
             loaded |= new

@@ -84,6 +84,21 @@ def test_log_whose_round_left_is_named(tmp_path: Path) -> None:
     assert is_named[-1]
 
 
+def test_log_says_what_the_state_says_of_its_effort(tmp_path: Path) -> None:
+    """Invariant 9: a log that was expanded is that of an open effort once it is reopened."""
+    here = stage(tmp_path)
+    here.work(AUTH)
+    here.chat(2)
+
+    named = {"effort_id": AUTH.name}
+    said = here.say("Hm.", call("expand_effort", **named), call("reopen_effort", **named), "Done.")
+
+    log = f'the stored log of the effort "{AUTH.name}", '
+    assert f"{log}concluded" in said.calls[1].text
+    assert f"{log}open" in said.sent.text
+    assert f"{log}concluded" not in said.sent.text
+
+
 def test_long_turn_has_no_limit(tmp_path: Path) -> None:
     """01, `max_tool_rounds`: by default a turn may have as many rounds as it needs."""
     here = stage(tmp_path, tools=[look_up])
