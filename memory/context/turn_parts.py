@@ -22,6 +22,7 @@ from .attached import (
     log_results,
     placeholders,
     turns_of_log,
+    with_calls,
 )
 from .budget import LOGS_SHARE, Part, PartName
 from .forms import PREVIEW, as_past, edges, is_whole, shorten_edges
@@ -185,11 +186,22 @@ def _insertions_of_cut(
     head, early = (_without(sent.turn, range(to), away) for to in (end, min(end, sent.known)))
     insertions = insertions_of(work, head, plan, len(early.messages), frozenset())
     if insertions or sent.back:
-        insertions = with_back(insertions, head, sent.back)
+        insertions = with_back(insertions, head, _back_in(sent, head))
     if cut.limits or cut.bare:
         free = 0 if cut.bare else int(LOGS_SHARE * plan.room_or(work.room))
         insertions = newest_fitting(insertions, free, work)
     return insertions
+
+
+def _back_in(sent: _Sent, head: Logged) -> dict[CallKey, Message]:
+    """Return what the calls in some messages of a turn brought back, by their keys in these."""
+    kept = {id(message): call for message, call in with_calls(head.messages)}
+    pairs = ((kept.get(id(one)), call) for one, call in with_calls(sent.turn.messages))
+    return {
+        own: sent.back[call]
+        for own, call in pairs
+        if own is not None and call is not None and call in sent.back
+    }
 
 
 def _insertions_of_short(work: RunningTurn, sent: _Sent, plan: Plan, limit: int) -> Insertions:

@@ -3,6 +3,7 @@
 Page 03, "Inside a long turn"; page 01, "What belongs to an effort".
 """
 
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,9 @@ def test_calls_and_results_stay_together(tmp_path: Path) -> None:
     results = [m.tool_call_id for m in said.sent.messages if isinstance(m, ToolMessage)]
     assert calls == results
     assert size(said.sent) <= 4_000
+
+
+PNG = b64encode(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\1\0\0\0\1\0\x08\2\0\0\0").decode()
 
 
 @tool
@@ -82,6 +86,21 @@ def test_log_whose_round_left_is_named(tmp_path: Path) -> None:
     is_named = [f"out of view again: the log of {AUTH.name}" in sent.text for sent in said.calls]
     assert [not log_in(sent, AUTH) for sent in said.calls[1:]] == is_named[1:]
     assert is_named[-1]
+
+
+def test_attachment_stays_when_a_later_call_has_the_same_id(tmp_path: Path) -> None:
+    """Invariant 7: what a call brought back stays where it was, as models repeat ids of calls."""
+    here = stage(tmp_path, settings=Settings(context_budget=8_000), tools=[look_up])
+    picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
+    here.say([{"type": "text", "text": "See."}, picture])
+    rounds = [call("look_up", what=f"{n} {PAGE[:2_800]}") for n in range(4)]
+    reading = [call("read_log", turns="1"), call("look_up", what=f"more {PAGE[:2_800]}")]
+
+    said = here.say("Again.", *rounds, *reading, call("read_log", turns="2"), "Done.")
+
+    shown = ["attachments of turn" in sent.text for sent in said.calls]
+    assert said.memory["context_report"]["changed"]["why"] == "high-water"
+    assert shown == [False] * 5 + [True] * 3
 
 
 def test_log_says_what_the_state_says_of_its_effort(tmp_path: Path) -> None:
