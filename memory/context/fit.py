@@ -205,14 +205,16 @@ def _with_cut(work: RunningTurn, plan: Plan, limit: int, turn_limit: int) -> Pla
 
 
 def _without_front(plan: Plan) -> Iterator[Plan]:
-    """Yield a plan with less and less before its turns: names of older efforts, quotes, summaries.
+    """Yield a plan with less and less before the running turn, at last without earlier turns.
 
-    How many efforts there are is always said.
+    Names of older efforts leave first, then quotes, then summaries. How many efforts there are is
+    always said.
     """
     yield plan
     yield (plan := replace(plan, older=(), unnamed=plan.unnamed + len(plan.older)))
     yield (plan := replace(plan, quotes={}))
-    yield replace(plan, summaries=(), unnamed=plan.unnamed + len(plan.summaries))
+    yield (plan := replace(plan, summaries=(), unnamed=plan.unnamed + len(plan.summaries)))
+    yield replace(plan, turns=(), short={})
 
 
 def _gentle_cuts(work: RunningTurn, plan: Plan, free: int, full: int) -> Iterator[Plan]:

@@ -74,6 +74,18 @@ def test_newest_results_are_whole_after_a_round_of_many_calls(tmp_path: Path) ->
     assert all(stone in sent.text for stone, sent in after)
 
 
+def test_request_outlives_earlier_turns(tmp_path: Path) -> None:
+    """03, Inside a long turn, 4: beside a round of many calls the request leaves last."""
+    here = stage(tmp_path, settings=SMALL, tools=[look_up])
+    here.say(f"What about that? {PAGE[:900]}", f"Nothing. {PAGE[:900]}")
+    request = f"Find the harbour. {PAGE[:2_600]} And mind the tests!"
+    many = together(*(call("look_up", what=f"{n} {PAGE[:1_500]}") for n in range(14)))
+
+    said = here.say(request, many, "Done.")
+
+    assert request in said.sent.text
+
+
 def test_log_whose_round_left_is_named(tmp_path: Path) -> None:
     """Invariant 10: a log is shown, or named with the call that brings it back."""
     here = stage(tmp_path, settings=SMALL, tools=[look_up])
