@@ -11,7 +11,9 @@ from uuid import NAMESPACE_OID, uuid4, uuid5
 from langchain_core.messages import (
     AIMessage,
     BaseMessage,
+    RemoveMessage,
     ToolMessage,
+    convert_to_messages,
     messages_from_dict,
 )
 from pydantic_core import to_jsonable_python
@@ -62,6 +64,37 @@ def to_dicts(messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
 def from_dicts(messages: Sequence[Message]) -> list[BaseMessage]:
     """Return the LangChain messages of plain ones; no other class is ever constructed."""
     return messages_from_dict([*map(dict, messages)])
+
+
+def messages_in_state(value: Any) -> list[BaseMessage]:
+    """Return the messages of a state, also where a client wrote them as JSON.
+
+    LangGraph keeps JSON that overwrites `messages` as it is; elsewhere LangChain converts it, but
+    takes two fields of an answer for `additional_kwargs`. What is no message is left out.
+    """
+    messages: list[BaseMessage] = []
+    for one in value if isinstance(value, list | tuple) else ():
+        try:
+            messages += convert_to_messages([one])
+        except (ValueError, TypeError, NotImplementedError):
+            continue
+    return [_with_own_fields(one) for one in messages if not isinstance(one, RemoveMessage)]
+
+
+_CONVERTED_AS_EXTRA = ("invalid_tool_calls", "usage_metadata")
+"""Fields of an answer that `convert_to_messages` moves from JSON to `additional_kwargs`."""
+
+
+def _with_own_fields(message: BaseMessage) -> BaseMessage:
+    extra = message.additional_kwargs
+    if message.type != "ai" or not extra.keys() >= {*_CONVERTED_AS_EXTRA}:
+        return message
+    own = {n: extra[n] for n in _CONVERTED_AS_EXTRA if extra[n] and not getattr(message, n)}
+    rest = {name: value for name, value in extra.items() if name not in _CONVERTED_AS_EXTRA}
+    try:
+        return AIMessage(**{**dict(message), **own, "additional_kwargs": rest})
+    except ValueError:  # a client wrote something else there
+        return message
 
 
 def cleaned(message: _Message) -> _Message:

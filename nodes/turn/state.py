@@ -26,6 +26,7 @@ from ...memory.names import numbers
 from ...memory.record import Tip
 from ...memory.references import Kind
 from ...memory.settings import Settings
+from .langchain_messages import messages_in_state
 
 Plain: TypeAlias = Annotated[Any, GetPydanticSchema(lambda _, handler: handler(JsonValue))]
 """What JSON can hold."""
@@ -382,6 +383,8 @@ def unpacked(state: Mapping[str, Any]) -> TurnState:
     {'messages': [], 'turn': 2, 'due': True}
     """
     own = {key: value for key, value in state.items() if key in CHANNELS}
+    if "messages" in own:
+        own["messages"] = messages_in_state(own["messages"])
     memory = valid(state.get("memory", {}), Memory)
     own |= {**memory, **as_nodes_read(memory), **valid(state.get("bookkeeping", {}), Bookkeeping)}
     persisted = own.get("persisted")

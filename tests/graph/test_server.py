@@ -561,6 +561,46 @@ def test_an_interrupted_run_is_resumed(client: SyncLangGraphClient, thread: str,
     assert [line["turn"] for line in turns["lines"]] == [*range(2 + len(stops), 0, -1)]
 
 
+def test_a_state_sent_back_as_it_was_read_changes_nothing(
+    client: SyncLangGraphClient, thread: str, user: str
+) -> None:
+    """A client that edits nothing makes no branch, and the tokens of its turns are counted."""
+    how: Any = {"context": {"user_id": user}}
+    say(client, thread, "And?", interrupt_before=["decay"], **how)
+    client.threads.update_state(thread, client.threads.get_state(thread)["values"])
+    client.runs.wait(thread, "ebbtide", input=None, **how)
+
+    found = say(client, thread, "Which port does it listen on?", **how)
+
+    figures = asked(client, "GET", f"threads/{thread}/stats", user_id=user).json()
+    told = asked(client, "GET", f"threads/{thread}/transcript", user_id=user).json()["messages"]
+    assert (found["memory"]["turn"], found["memory"]["banners"]) == (4, [])
+    assert {cost["unreported"] for cost in figures["costs"]} == {0}
+    assert not any(one["data"].get("additional_kwargs") for one in told)
+    assert [one["data"]["content"] for one in told if one["type"] == "human"][2] == "And?"
+
+
+def test_an_update_of_a_node_is_sent_back_as_it_was_streamed(
+    client: SyncLangGraphClient, thread: str, user: str
+) -> None:
+    """A fork from the update of `begin_turn` ends its turn and goes on."""
+    how: Any = {"context": {"user_id": user}}
+    options: Any = {"stream_mode": "updates", "interrupt_before": ["decay"], **how}
+    parts = [*client.runs.stream(thread, "ebbtide", input=said("And?"), **options)]
+    update = next(part.data["begin_turn"] for part in parts if "begin_turn" in part.data)
+    history = client.threads.get_history(thread, limit=20)
+    before = next(one for one in history if one["next"] == ["begin_turn"])["checkpoint"]
+    client.threads.update_state(
+        thread, update, as_node="begin_turn", checkpoint_id=before["checkpoint_id"]
+    )
+
+    found: Any = client.runs.wait(thread, "ebbtide", input=None, **how)
+
+    assert update["messages"]["type"] == "__overwrite__"
+    assert (found["memory"]["turn"], found["messages"][-1]["type"]) == (3, "ai")
+    assert say(client, thread, "And now?", **how)["memory"]["turn"] == 4
+
+
 def test_a_server_that_was_killed_has_its_archive(tmp_path: Path) -> None:
     """Whatever is left of its checkpoints, the thread is restored and goes on."""
     with served(tmp_path, CONFIG) as url, get_sync_client(url=url) as before:

@@ -103,6 +103,44 @@ def test_memory_that_the_archive_contradicts_is_put_right(
     ]
 
 
+@pytest.mark.parametrize("stop", ["begin_turn", "decay"])
+def test_messages_written_back_as_json(tmp_path: Path, stop: str) -> None:
+    """A client that sends the messages back as it read them changes nothing of the archived turns.
+
+    LangChain converts the JSON of an answer with its calls and usage in other places.
+    """
+    here = stage(tmp_path)
+    here.works(AUTH)
+    agent, asked = here.talk.agent, {"messages": "Go on."}
+    here.talk.model.answers = lambda _: "Noted."
+    agent.invoke(asked, THREAD, interrupt_before=[stop])
+    messages = [one.model_dump() for one in agent.get_state(THREAD).values["messages"]]
+    agent.update_state(THREAD, {"messages": messages})
+
+    agent.invoke(None, THREAD)
+    state = here.talk.say("And?")
+
+    assert here.talk.branches == 1
+    assert [record.turn for record in here.talk.records(state)] == [1, 2, 3, 4]
+    assert not any("usage_metadata" in one.additional_kwargs for one in state["messages"])
+
+
+def test_update_of_a_node_written_back_as_json(tmp_path: Path) -> None:
+    """What a stream shows of `begin_turn` can be sent as its update; the run goes on from it."""
+    chat = spoken(tmp_path)
+    asked: Any = {"messages": "three"}
+    chat.agent.invoke(asked, THREAD, interrupt_before=["assemble_context"])
+    messages = [one.model_dump() for one in chat.agent.get_state(THREAD).values["messages"]]
+    update = {"messages": {"value": messages, "type": "__overwrite__"}}
+    chat.agent.update_state(THREAD, update, as_node="begin_turn")
+
+    chat.agent.invoke(None, THREAD)
+
+    state = chat.say("four")
+    assert chat.said(state) == ["one", "two", "three", "four"]
+    assert chat.branches == 1
+
+
 MIDDLE: list[Any] = [
     *({"memory": {"turn": 99}}, {"memory": {"turn": 0}}, {"bookkeeping": {"persisted": 9}}),
     *({"memory": {"open_efforts": {"nobody": OPENED}, "active_effort": "nobody"}},),
