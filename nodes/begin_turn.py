@@ -1,7 +1,7 @@
 """Begin a turn: finish what an earlier run left, count the turn, accept its messages."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -31,7 +31,7 @@ from .turn.owner import draw_nonce, is_anothers, owner_of
 from .turn.parts import AgentParts
 from .turn.recovery import adopted_beside, commit_unfinished, recovered
 from .turn.returning import last_turn_again
-from .turn.state import TurnState, updated
+from .turn.state import TOLD, Texts, TurnState, updated
 from .turn.turn import memory_at, running_turn, with_later_compression
 from .turn.updates import (
     effort_state,
@@ -66,13 +66,13 @@ def begin_turn(
         view = past(archive, owner, Tip(settled["persisted"], settled["tip"]))
         if again := last_turn_again(arrived, view.tip, archive, owner, window):
             return _run_last_turn_again(updated(before, again), runtime, parts, owner, nonce)
-        settled |= _corrections(updated(before, settled), view)
+        settled |= _corrections(updated(before, settled), view, tip_of(state))
         efforts = _efforts_at_start(updated(before, settled), cleared=_is_cleared(state, arrived))
         if efforts.turn == 1 + before.get("adopted", 0):
             efforts = _with_memories(efforts, arrived, owner, runtime, parts)
         update = settled | efforts_update(efforts)
         update |= _messages_update(arrived, efforts.turn, window, archive, owner)
-        update |= {**_first_values(parts, nonce), "texts": texts_of(efforts, view, {})}
+        update |= _first_values(parts, nonce)
         begun = _plan_and_notes(updated(before, update), runtime, parts)
         return {**update, **begun, "messages": Overwrite(update["messages"])}
 
@@ -169,15 +169,29 @@ def _end_answered_turn(
     )
 
 
-def _corrections(state: TurnState, view: ArchiveView) -> dict[str, Any]:
-    """Return the update that puts the memory right where the archive contradicts it."""
+def _corrections(state: TurnState, view: ArchiveView, read: Tip) -> dict[str, Any]:
+    """Return the update with the texts of the archive, and what it contradicts put right.
+
+    The texts in the state are of the tip at which it was read.
+    """
     plan, (right, contradicted) = state.get("plan"), put_right(effort_state(state), view)
-    keys = (*state.get("put_right", ()), *contradicted)
+    keys, texts = (*state.get("put_right", ()), *contradicted), texts_of(right, view, {})
+    if read == view.tip:
+        keys = (*keys, *_edited_texts(state, texts))
     if plan and plan["after_turn"] > view.tip.turn:
         keys = (*keys, "plan")
     update = {key: value for key, value in efforts_update(right).items() if key in keys}
     update |= {"plan": None} if "plan" in keys else {}
-    return {**update, "put_right": keys} if keys else {}
+    return {**update, "texts": texts, **({"put_right": keys} if keys else {})}
+
+
+def _edited_texts(state: TurnState, archived: Texts) -> Iterator[str]:
+    """Yield where in the memory a text of an effort differs from the archived one."""
+    for key, fields in TOLD.items():
+        for name, shown in state.get("as_shown", {}).get(key, {}).items():
+            for field in fields if name in archived and isinstance(shown, dict) else ():
+                if field in shown and shown[field] != archived[name][field]:
+                    yield f"{key}.{name}.{field}"
 
 
 def _with_client_results(

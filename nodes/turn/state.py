@@ -349,7 +349,7 @@ class TurnState(_Readable, Bookkeeping, total=False):
     `adopted` counts the turns of a history that was just adopted. `unseen` is the newest archived
     turn of a thread whose messages do not continue it. `lost` tells that the user does not have the
     turn that the state named. `put_right` are keys that somebody edited in vain. `texts` are those
-    that people read of the efforts.
+    that people read of the efforts, and `as_shown` the efforts as they stand in the memory.
     """
 
     messages: list[AnyMessage]
@@ -359,6 +359,7 @@ class TurnState(_Readable, Bookkeeping, total=False):
     lost: bool
     put_right: tuple[str, ...]
     texts: dict[str, Any]
+    as_shown: dict[str, Any]
 
 
 CHANNELS = AgentState.__annotations__.keys() - {"memory", "bookkeeping"}
@@ -387,6 +388,8 @@ def unpacked(state: Mapping[str, Any]) -> TurnState:
         own["messages"] = messages_in_state(own["messages"])
     memory = valid(state.get("memory", {}), Memory)
     own |= {**memory, **as_nodes_read(memory), **valid(state.get("bookkeeping", {}), Bookkeeping)}
+    if entries := {key: memory[key] for key in TOLD if key in memory}:
+        own["as_shown"] = entries
     persisted = own.get("persisted")
     if persisted is not None and own.get("turn", persisted) not in {persisted, persisted + 1}:
         # Whatever stands there, it is the last turn or the running one.
@@ -428,8 +431,8 @@ def repacked(
     old = {key: value for key, value in read.items() if key not in read.get("put_right", ())}
     if update.keys() & _READABLE:
         after, settings = {**read, **update}, settings or Settings()
-        shown, was_shown = readable(after, settings), readable(read, settings)
-        old |= {key: value for key, value in was_shown.items() if key in old}
+        shown = readable(after, settings)
+        old |= read.get("as_shown", {})
         update = {**update, **{key: value for key, value in shown.items() if key in after}}
     new = {key: v for key, v in update.items() if key not in old or _differ(v, old[key])}
     packed = {key: value for key, value in update.items() if key in CHANNELS}
@@ -476,7 +479,7 @@ def readable(state: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
     return {"open_efforts": opened, "expanded": expanded, "summaries": summaries}
 
 
-_TOLD: Mapping[str, tuple[str, ...]] = {
+TOLD: Mapping[str, tuple[str, ...]] = {
     "open_efforts": ("goal", "constraints"),
     "expanded": (),
     "summaries": ("summary",),
@@ -491,7 +494,7 @@ def as_nodes_read(memory: Mapping[str, Any]) -> dict[str, Any]:
     {'summaries': {'a': 5}, 'texts': {'a': {'summary': 'Fixed.'}}}
     """
     plain, texts = dict[str, Any](), dict[str, dict[str, Any]]()
-    for key, told in _TOLD.items():
+    for key, told in TOLD.items():
         if key not in memory:
             continue
         entries = plain[key] = {}

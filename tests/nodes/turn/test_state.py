@@ -103,6 +103,51 @@ def test_memory_that_the_archive_contradicts_is_put_right(
     ]
 
 
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("open_efforts.css-grid.goal", "Knit a scarf."),
+        ("open_efforts.css-grid.constraints", ["red wool"]),
+        ("summaries.auth-bug.summary", "Tokens never expire."),
+    ],
+)
+def test_edited_text_is_named(tmp_path: Path, key: str, text: Any) -> None:
+    """A goal, constraints or a summary are the archive's: an edit is undone, and a banner says."""
+    here = stage(tmp_path)
+    here.works(AUTH)
+    here.use("open_effort", name="css-grid", goal="Lay out the page.")
+    memory, (kind, name, field) = here.values["memory"], key.split(".")
+    edited = {**memory[kind], name: {**memory[kind][name], field: text}}
+    here.talk.agent.update_state(THREAD, {"memory": {kind: edited}})
+
+    said = here.say("Go on.")
+
+    assert said.banners == [f"--- Corrected the memory: the archive contradicts {key} ---"]
+    assert said.memory[kind][name][field] == memory[kind][name][field]
+
+
+def test_edited_countdown_is_counted_anew(tmp_path: Path) -> None:
+    """`collapses_in` and `leaves_in` follow from the last reference, whatever is written there."""
+    here = stage(tmp_path)
+    here.works(AUTH, PERF)
+    here.use("expand_effort", effort_id="auth-bug")
+    agent, config = here.talk.agent, THREAD
+    here.talk.model.answers = lambda _: "Noted."
+    agent.invoke({"messages": "Go on."}, config, interrupt_before=["decay"])
+    memory = agent.get_state(config).values["memory"]
+    edited = {
+        "expanded": {"auth-bug": {**memory["expanded"]["auth-bug"], "collapses_in": 0}},
+        "summaries": {
+            name: {**entry, "leaves_in": 0} for name, entry in memory["summaries"].items()
+        },
+    }
+    agent.update_state(config, {"memory": edited})
+
+    after = agent.invoke(None, config)["memory"]
+
+    assert [after[key] for key in edited] == [memory[key] for key in edited]
+
+
 @pytest.mark.parametrize("stop", ["begin_turn", "decay"])
 def test_messages_written_back_as_json(tmp_path: Path, stop: str) -> None:
     """A client that sends the messages back as it read them changes nothing of the archived turns.
