@@ -28,6 +28,8 @@ from ..nodes.turn.updates import effort_state
 
 _ROLES = {"human": "user", "ai": "assistant"}
 
+_EDITED = "the state was edited before the call, or a turn was erased since"
+
 _CHANGED = "what it was made of has changed since, was erased, or another version rendered it"
 
 
@@ -73,7 +75,11 @@ def _prompt(archive: Archive, owner: Owner, tip: Tip, place: tuple[int, int]) ->
     context, tools, event = _context(archive, owner, tip, place)
     digest = fingerprint([context.sent])
     is_exact, by_middleware = digest == event.get("digest"), event.get("by_middleware", [])
-    changed = _by_middleware(by_middleware) if by_middleware else _CHANGED
+    lines = _lines(context, tools)
+    with_block = _with_sent_block(lines, event["tokens"].get("anchor", 0))
+    changed = _CHANGED if with_block is lines else _EDITED
+    if by_middleware:
+        changed = _by_middleware(by_middleware)
     try:
         earlier, its_tools, _ = _context(archive, owner, tip, _before(archive, owner, tip, place))
         before = _lines(earlier, its_tools)
@@ -83,7 +89,7 @@ def _prompt(archive: Archive, owner: Owner, tip: Tip, place: tuple[int, int]) ->
         "exact": is_exact,
         "why": "" if is_exact else changed,
         "by_middleware": by_middleware,
-        "messages": [*_compared(before, _lines(context, tools))],
+        "messages": [*_compared(before, with_block)],
     }
 
 
@@ -229,6 +235,22 @@ def _lines(context: WorkingContext, tools: Any) -> list[dict[str, Any]]:
         }
         lines.insert(1, {**told, "text": schemas, "calls": []})
     return lines
+
+
+def _with_sent_block(lines: list[dict[str, Any]], tokens: int) -> list[dict[str, Any]]:
+    """Return the lines with a state block of the size that was sent.
+
+    An edit of the state may have changed it, and is in no archive.
+    """
+    if sum(line["tokens"] for line in lines if line["part"] == "anchor") == tokens:
+        return lines
+    others = [line for line in lines if line["part"] != "anchor"]
+    if tokens:
+        at = next((n for n, line in enumerate(others) if line["part"] == "turn"), len(others))
+        told = f"State block, {tokens} tokens: its text is not stored"
+        block = {"part": "anchor", "speaker": "user", "role": "user", "tokens": tokens}
+        others.insert(at, {**block, "text": told, "calls": []})
+    return others
 
 
 def _compared(

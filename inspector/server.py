@@ -149,8 +149,12 @@ def served_routes(make: Make) -> list[Route]:
 
         return respond
 
+    async def with_slash(request: Request) -> Response:
+        return RedirectResponse(f"ebbtide/?{request.query_params}".rstrip("?"), headers=_HEADERS)
+
     paths = [("", _shell("off")), *_routes(of)]
-    return [Route(f"/ebbtide/{path}", checked(to)) for path, to in paths]
+    routes = [Route(f"/ebbtide/{path}", checked(to)) for path, to in paths]
+    return [Route("/ebbtide", with_slash), *routes]
 
 
 def _routes(of: Callable[[Request], Awaitable[Inspected]]) -> list[tuple[str, _Route]]:

@@ -62,7 +62,7 @@ function standingTable(data, at, standing) {
     const entry = entryOf(standing, effort.id);
     const last = entry.last || lastMention(data, effort.id, until);
     return [make("a", { href: link(at, "efforts", effort.id) }, effort.id), stateOf(entry.state),
-      last ? turnLink(at, last) : "–", entry.state === "open" ? "when it is concluded" : leaving(entry)];
+      last ? turnLink(at, last) : "–", leaving(entry)];
   });
   const known = new Set(data.efforts.map((effort) => effort.id));
   const others = Object.entries(standing).filter(([name]) => !known.has(name))
@@ -221,7 +221,12 @@ function rounds(turn, prompts) {
 async function turnView(at) {
   const number = Number(at.item);
   if (!Number.isInteger(number)) return [make("h2", {}, "Turn"), make("p", {}, `A turn has a number: “${clipped(at.item)}” is none.`)];
-  const [data, turn] = await Promise.all([sessionOf(at), turnOf(at, number)]);
+  const data = await sessionOf(at);
+  if (!whole && !at.tip && number === data.session.turn + 1) {
+    const why = make("p", {}, `Turn ${number} is not committed yet (running, or stopped at a breakpoint); it appears here when it ends.`);
+    return [make("h2", {}, `Turn ${number}`), chooser(data, at, 0), why, live(at, data.session)];
+  }
+  const turn = await turnOf(at, number);
   if (!turn) return [make("h2", {}, `Turn ${at.item}`), chooser(data, at, number), make("p", {}, "This turn is not here.")];
   const own = data.turns.find((entry) => entry.turn === number);
   const last = turn.calls.length - 1;

@@ -15,6 +15,7 @@ const BECAUSE = {
   "high-water": "the prompt was close to its budget: the oldest turns left it",
   "cold-cache": "the provider's cache had expired, so a rebuild cost nothing",
   command: "a command by hand changed an effort",
+  edited: "the state was edited",
   "every-turn": "the settings rebuild it every turn",
 };
 const because = (why) => BECAUSE[why] || why;
@@ -85,7 +86,8 @@ function unmentioned(data, effort, change) {
 }
 
 // A summary leaves together with others: when the plan changes, or five turns after it is due.
-const leaving = (entry) => (entry.state === "expanded" ? `in ${turns(entry.leaves)}`
+// An open effort stays.
+const leaving = (entry) => (entry.state === "open" ? "when it is concluded" : entry.state === "expanded" ? `in ${turns(entry.leaves)}`
   : entry.leaves > 0 ? `due in ${turns(entry.leaves)}` : "due: within five turns, together with others");
 
 // Where an effort is now, and why, for people who see the page for the first time.
@@ -95,7 +97,7 @@ function whyNow(data, effort, entry) {
   if (change.state === "evicted") return `${effort.id} is not in the prompt any more. Its summary left in turn ${change.turn}, because ${unmentioned(data, effort, change)}. The archive has all of it: a mention of its name or keywords brings the summary back, and search finds it.`;
   const why = change.type === "collapsed" && change.auto ? ` The log collapsed in turn ${change.turn}, because ${unmentioned(data, effort, change)}.` : "";
   const where = change.state === "expanded" ? `The whole log of ${effort.id} is in the prompt since turn ${change.turn}.` : `${effort.id} is in the prompt with its summary.`;
-  if (!entry) return `${where}${why}`;
+  if (!entry || entry.state === "open") return `${where}${why}`;
   const next = change.state === "expanded" ? `It collapses ${leaving(entry)}`
     : entry.leaves > 0 ? `The summary is due to leave in ${turns(entry.leaves)}` : "The summary is due to leave, and does so within five turns, together with others";
   return `${where}${why} ${next} unless it is mentioned (last in turn ${entry.last}).`;

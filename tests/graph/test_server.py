@@ -701,10 +701,13 @@ def test_errors_of_ours_are_told_to_a_client(client: SyncLangGraphClient) -> Non
 def test_the_inspector_is_served(client: SyncLangGraphClient, thread: str, user: str) -> None:
     """The page is there, and shows the user's own sessions and nobody else's."""
     page = asked(client, "GET", "", user_id=user)
+    without_slash = client.http.client.get("/ebbtide", params={"user_id": user})
     own = asked(client, "GET", "api/sessions", user_id=user)
     session = asked(client, "GET", "api/session", user_id=user, user=user, session=thread)
     others = asked(client, "GET", "api/session", user_id="eve", user=user, session=thread)
 
+    assert without_slash.next_request is not None
+    assert without_slash.next_request.url.raw_path == f"/ebbtide/?user_id={user}".encode()
     assert "default-src 'none'" in page.headers["content-security-policy"]
     assert thread in {one["label"] for one in own.json()}
     assert session.json()["turns"]

@@ -199,16 +199,20 @@ def test_by_keyboard_alone(browser: Browser, address: str) -> None:
         assert page.url.endswith("/turn/5")
 
 
-def test_live(browser: Browser, address: str, archive: SqlArchive, owner: Owner) -> None:
+@pytest.mark.parametrize("view", ["", "turn/7"])
+def test_live(browser: Browser, address: str, archive: SqlArchive, owner: Owner, view: str) -> None:
     """A turn that is committed while the page is open appears by itself."""
     with page_of(browser, viewport=WIDE) as page:
         enter(page, address)
+        if view:
+            page.goto(f"{path_of(page)}/{view}")
+            page.wait_for_selector("text=Turn 7 is not committed yet")
         tip = archive.newest(owner)
         assert tip is not None
         human = {"type": "human", "data": {"content": "And now?", "id": "7"}}
         archive.commit(owner, tip, Group(tip.turn + 1, (human,), "2026-03-01T10:00:00+00:00"))
 
-        page.wait_for_selector("#chosen[max='7']")
+        page.wait_for_selector("text=And now?" if view else "#chosen[max='7']")
 
 
 def test_one_file(browser: Browser, archive: SqlArchive, owner: Owner, tmp_path: Path) -> None:
