@@ -128,6 +128,8 @@ class _Dialogue:
         except EOFError:
             return False
         except KeyboardInterrupt:
+            if not self._interactive:
+                raise
             self._screen.notice("Stopped.", "yellow")
             self._offer_to_resume("A turn is not finished")
         except NotAdoptedError as error:
@@ -178,6 +180,8 @@ class _Dialogue:
             finally:
                 self._screen.end()
         except KeyboardInterrupt:
+            if not self._interactive:
+                raise
             self._offer_to_resume("Stopped")
         except Exception as error:  # noqa: BLE001 (any provider's: the chat goes on)
             self._fail(one_line(error, os.environ))

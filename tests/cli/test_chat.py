@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -16,8 +17,8 @@ from ebbtide.cli.chat_commands import COMMANDS
 from ebbtide.memory.record import Owner
 from tests.cli.commands_run import chat, run
 from tests.cli.terminal import Terminal, terminal
-from tests.openai_server import Fail, OpenAIServer, Say, serving
-from tests.processes import ended
+from tests.openai_server import Answer, Body, Fail, OpenAIServer, Say, serving
+from tests.processes import begun, ended
 
 OWNER = Owner("", "default")
 MODEL = ("chat", "--root", "kept", "--model", "openai:gpt-5-mini")
@@ -269,6 +270,27 @@ def test_ctrl_c_stops_the_turn_and_enter_resumes_it() -> None:
 
         assert person.quit() == 0
     assert statuses("kept") == ["done"]
+
+
+def test_ctrl_c_ends_a_pipe() -> None:
+    """The lines after the stopped turn are not run, and the exit code is that of Ctrl-C."""
+    asked_once = Event()
+
+    def answer(_: Body) -> Answer:
+        asked_once.set()
+        return SLOW
+
+    Path("lines").write_text("One.\nTwo.\nThree.\n", "utf-8")
+    with serving(by=answer) as server:
+        environment = {**os.environ, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url}
+        command = ["-m", "ebbtide.cli.main", *MODEL]
+        process = begun(command, Path.cwd(), environment, ["lines", "printed", "failed"])
+        assert asked_once.wait(30)
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGINT)
+        process.join(30)
+
+    assert (process.exitcode, len(server.requests)) == (130, 1)
 
 
 def test_a_killed_turn_is_offered_again_at_the_next_start() -> None:
