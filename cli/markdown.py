@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
+from rich.constrain import Constrain
 from rich.live import Live
 from rich.markdown import Markdown
 from rich.text import Text
@@ -70,7 +71,9 @@ class Streamed:
         if end:
             self._print(self._pending[:end])
             self._pending = self._pending[end:]
-        self._live.update(markdown(self._pending))
+        # Two columns stay free for the ^C that the terminal echoes: a wrapped line is not erased.
+        width = self._console.width - 2
+        self._live.update(Constrain(markdown(self._pending), width))
 
     def end(self) -> None:
         """Print what is left."""
