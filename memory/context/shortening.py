@@ -62,6 +62,9 @@ UNLIMITED = Limits()
 _SHORTEST = Limits(LEAST_PREVIEW, LEAST_PREVIEW, LEAST_PREVIEW)  # what leaves the least of a turn
 _WHOLE_TEXTS = Limits(LEAST_PREVIEW, None, LEAST_PREVIEW)
 
+_HIDDEN = re.compile(r"\[… (\d{1,9}) tokens left out")
+"""How many tokens a pointer of our own says that it stands for; one of others is marked."""
+
 _POINTER = re.compile(
     r"\[[….]?(?=[….\s]{0,8}\d[\d.,\s]{0,12}tokens\s{1,4}left\s{1,4}out)", re.IGNORECASE
 )
@@ -81,6 +84,8 @@ def preview(
     `read_log` renders it, in characters; None if the text is that turn itself. Without a `turn` no
     call is named that reads on.
 
+    What an earlier cut left out between them counts too.
+
     >>> words = lambda text: len(text.split())
     >>> print(preview("a b c d e f", 4, turn=7, offset=100, count=words))
     a b
@@ -95,6 +100,7 @@ def preview(
     within_line = offset is None and begin > 0 and content[begin - 1] != "\n"
     tail = INDENT * within_line + content[begin:]
     hidden = max(1, tokens - count(content[:end]) - count(content[begin:]))
+    hidden += sum(map(int, _HIDDEN.findall(content, end, begin)))
     if callable(offset):
         place = offset(end)
     else:

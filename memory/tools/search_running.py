@@ -6,6 +6,7 @@ from math import log
 
 from ..archive.protocol import Found
 from ..context.rounds import out_of_view
+from ..messages import Message
 from ..running_turn import RunningTurn
 from ..search.passages import Passage, passages
 from ..search.terms import indexed, query_terms
@@ -21,13 +22,16 @@ _BEGINNING = 4  # letters of a term that a text must have to be looked at: its s
 def running_hits(work: RunningTurn, phrasings: Sequence[str], best: float) -> list[Found]:
     """Return the passages of rounds that left the context, or were cut, that say enough.
 
-    One with all terms of a phrasing has the score `best`.
+    Those of attachments of the question too, of whose text the context may show a part. One with
+    all terms of a phrasing has the score `best`.
     """
     cut, messages = work.plan.rounds if work.plan else None, work.view.running.messages
-    if cut is None:
+    places = {at for at, message in enumerate(messages) if _has_attachment(message)}
+    places |= out_of_view(messages, cut) if cut else set()
+    if not places:
         return []
     wanted = [frozenset(query_terms(phrasing, any_name=True)) for phrasing in phrasings]
-    searched = _searched(passages(messages), out_of_view(messages, cut), frozenset().union(*wanted))
+    searched = _searched(passages(messages), places, frozenset().union(*wanted))
     said = dict(searched)
     common = Counter(term for found in said.values() for term in found)
     weights = {term: log(1 + len(said) / times) for term, times in common.items()}
@@ -41,6 +45,12 @@ def running_hits(work: RunningTurn, phrasings: Sequence[str], best: float) -> li
             turn = work.view.running.turn
             hits.append(Found(effort or None, turn, share * best, found, number))
     return hits
+
+
+def _has_attachment(message: Message) -> bool:
+    content = message["data"].get("content")
+    parts = content if message["type"] == "human" and isinstance(content, list) else ()
+    return any(isinstance(part, Mapping) and part.get("type") != "text" for part in parts)
 
 
 def _searched(

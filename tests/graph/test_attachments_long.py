@@ -10,6 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import DiskArchive, Settings, commands, create_memory_agent, transcript
 from tests.agents import THREAD
+from tests.doubles import ScriptedModel, call
 from tests.files import pdf, png, wav
 from tests.openai_server import Say
 from tests.provider_server import provided
@@ -85,3 +86,28 @@ def test_many_turns_with_attachments(tmp_path: Path) -> None:
     assert (len(said), more, no_more) == (len(sent) + len(back), True, False)
     assert all(f"Turn {turn}. " in said[turn - 1] for turn in sent)
     assert all(block["base64"] in said[turn - 1] for turn, block in ATTACHED.items())
+
+
+def test_a_document_is_searched_in_its_own_turn(tmp_path: Path) -> None:
+    """Its middle is in no prompt: a search that finds nothing would deny what the user sent."""
+    pages = [f"Page {n}. " + "The tenant keeps it in good order. " * 60 for n in range(1, 31)]
+    pages[16] += "Torque of the drum bolts: 38 Nm."
+    manual = {
+        "type": "file",
+        "base64": pdf(*pages),
+        "mime_type": "application/pdf",
+        "filename": "manual.pdf",
+    }
+    model = ScriptedModel(answers=[call("search_efforts", query="drum bolts torque"), "38 Nm."])
+    agent = create_memory_agent(
+        model,
+        archive=DiskArchive(tmp_path, durable=False),
+        checkpointer=InMemorySaver(),
+        settings=Settings(context_budget=BUDGET),
+    )
+
+    agent.invoke({"messages": [HumanMessage([{"type": "text", "text": "Which?"}, manual])]}, THREAD)
+
+    first, second = model.sent
+    assert "38 Nm" not in first.text
+    assert "Torque of the drum bolts: 38 Nm." in second.text
