@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from .. import __version__
-from ..memory.errors import EbbtideError
+from ..memory.errors import EbbtideError, SessionNotFoundError
 from .printable import one_line, printable, without_secrets
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -60,7 +60,10 @@ class _LazyGroup(TyperGroup):
         except BrokenPipeError:  # the reader has seen enough, as `head` has: click ends quietly
             raise
         except (EbbtideError, OSError, UnicodeError, sqlite3.Error) as error:
-            typer.echo(f"ebbtide: {one_line(error, os.environ)}", err=True)
+            text = one_line(error, os.environ)
+            if type(error) is SessionNotFoundError:
+                text += "; `ebbtide sessions` lists them"
+            typer.echo(f"ebbtide: {text}", err=True)
             raise typer.Exit(1) from error
 
 

@@ -113,7 +113,8 @@ def test_an_unknown_session_is_named(command: tuple[str, ...]) -> None:
     result = archived(*command)
 
     assert result.stderr == (
-        f"ebbtide: session {command[1]!r} not found: check the thread id and the user id\n"
+        f"ebbtide: session {command[1]!r} not found: check the thread id and the user id; "
+        "`ebbtide sessions` lists them\n"
     )
     assert (result.exit_code, result.stdout) == (1, "")
 
