@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from difflib import get_close_matches
 from typing import Annotated, TextIO, TypeAlias
 
@@ -34,6 +34,15 @@ _AGREED = " --yes"
 
 _TOOL = re.compile(r"\b(open|close|switch|reopen|expand|collapse)_effort\b")
 """A tool name in an error: the user reads the command's name, `/open` for `open_effort`."""
+
+_IN_CHAT: Mapping[str, str] = {
+    "effort_status": "/efforts",
+    "search_efforts": "/search",
+    "read_log reads them": "/search finds them",
+    "invoke with None to resume it": "resume it",
+    "pass a user_id (in the terminal `--user NAME`)": "start the chat with --user NAME",
+}
+"""Words of errors for the model or a program, and what they are called in the chat."""
 
 
 def chat(  # noqa: PLR0913, PLR0917 (the options of a command)
@@ -81,7 +90,8 @@ def chat(  # noqa: PLR0913, PLR0917 (the options of a command)
         if talk.restored:
             screen.notice("There were no checkpoints: restored from the archive.", "yellow")
         if interactive:
-            location = in_line(f"Thread {thread} in {home.location}")
+            place = f"of {agent}" if agent else f"in {home.location}"
+            location = in_line(f"Thread {thread} {place}")
             screen.notice(f"{location} ({_found(talk)}). /help for help.")
         dialogue = _Dialogue(talk, screen, read_line, interactive=interactive)
         dialogue.run()
@@ -137,9 +147,7 @@ class _Dialogue:
         except SessionNotFoundError:
             self._screen.notice("Nothing was said on this thread yet.")
         except Exception as error:  # noqa: BLE001 (any provider's: the chat goes on)
-            text = _TOOL.sub(r"/\1", one_line(error, os.environ))
-            text = text.replace("effort_status", "/efforts").replace("search_efforts", "/search")
-            self._fail(text)
+            self._fail(_in_chat(one_line(error, os.environ)))
             self._offer_to_resume("A turn is not finished")
         return True
 
@@ -199,6 +207,13 @@ class _Dialogue:
             resuming = "Enter" if self._interactive else "An empty message"
             hint = f"{resuming} resumes it, a new message takes its place."
             self._screen.notice(f'{reason}: "{quote}". {hint}', "yellow")
+
+
+def _in_chat(error: str) -> str:
+    """Return an error in the words of the chat."""
+    for words, own in _IN_CHAT.items():
+        error = error.replace(words, own)
+    return _TOOL.sub(r"/\1", error)
 
 
 class _RereadHistory(FileHistory):
