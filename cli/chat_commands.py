@@ -7,7 +7,8 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from rich.console import RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -24,10 +25,16 @@ from .reports import attention_table, explanation_page, stats_tables
 from .screen import PARTS, banner
 
 Page: TypeAlias = Iterator[RenderableType]
-"""The output of a command, part by part; a `str` is printed as it is."""
+"""The output of a command, part by part.
+
+A `str` is printed as it is, the lines of a `Text` break between words at a terminal.
+"""
 
 Action: TypeAlias = Callable[[Conversation, str], Page]
 """Runs a command on a thread, with the words that follow the command's name."""
+
+_WIDE = 90
+"""Columns from which on /help has two of them: half go to the longest usage."""
 
 _IN_VIEW = "anchor rebuilt from the newest state block in view"
 
@@ -94,7 +101,8 @@ def _effort_command(
         yield from map(banner, outcome.banners)
         if not outcome.banners:
             result = outcome.result
-            yield _note(f"{result.get('effort_id', 'no effort')}: {result['status']}")
+            effort = result.get("effort_id")
+            yield _note(f"{effort}: {result['status']}" if effort else "no effort is active")
 
 
 @_command(
@@ -113,7 +121,8 @@ def _context(talk: Conversation, words: str) -> Page:
     elif words in {"rebuild", "rebuild --model"}:
         rebuilt = talk.command(commands.arebuild_anchor, model=words != "rebuild")
         yield _note(_SOURCES[rebuilt.source, words != "rebuild"])
-        yield from (f"{name}: {text}" if name else text for name, text in rebuilt.anchor.items())
+        for name, text in rebuilt.anchor.items():
+            yield Text(printable(f"{name}: {text}" if name else text))
     else:
         raise CommandError(f"write {COMMANDS['/context'].usage}")
 
@@ -153,8 +162,9 @@ def _messages(talk: Conversation, words: str) -> Page:
     for line in page.lines:
         efforts = ", ".join(line.efforts) or "-"
         status = "" if line.status == "done" else f" ({line.status})"
-        yield in_line(f"{line.turn:>5}  {minute_of(line.at)}  {efforts}  {line.said}{status}")
-    yield _note(f"page {page.page} of {page.pages}")
+        start = f"{line.turn:>5}  {minute_of(line.at)}  {efforts}"
+        yield Text(in_line(f"{start}  {line.said}{status}"))
+    yield _note(f"page {page.page} of {page.pages}" if page.lines else "no turn is finished yet")
 
 
 def _turn_to_remove(words: str) -> int:
@@ -207,9 +217,9 @@ def _remove(talk: Conversation, words: str) -> Page:
         "summary still to be written again, by erasing again": report.stale,
         "not erased": report.not_erased,
     }
-    yield from (
-        in_line(f"{title}: {'; '.join(names)}") for title, names in outcomes.items() if names
-    )
+    for title, names in outcomes.items():
+        if names:
+            yield Text(in_line(f"{title}: {'; '.join(names)}"))
 
 
 @_command("/efforts", "the efforts and where they stand", bare=True)
@@ -218,10 +228,15 @@ def _efforts(talk: Conversation, _words: str) -> Page:
     page = talk.command(commands.aefforts)
     for effort in page["efforts"]:
         marks = [effort["status"], *(mark for mark in ("active", "expanded") if effort[mark])]
-        summary = f": {' '.join(effort['summary'].split())}" if effort["summary"] else ""
+        about = ""
+        if effort["summary"]:
+            about = f": {effort['summary']}"
+        elif effort.get("goal"):
+            about = f"; goal: {effort['goal']}"
         turns = f" turns {effort['turns']}," if effort["turns"] else ""
         size = f"{effort['raw_tokens']:,} tokens"
-        yield f"{effort['id']} ({', '.join(marks)}){turns} {size}{summary}"
+        line = f"{effort['id']} ({', '.join(marks)}){turns} {size}{about}"
+        yield Text(printable(" ".join(line.split())))
     if not page["efforts"]:
         yield _note("no efforts yet; /open NAME begins one")
     if unlisted := page.get("more"):
@@ -260,7 +275,7 @@ def _search(talk: Conversation, words: str) -> Page:
             who = f", {passage['speaker']}" if "speaker" in passage else ""
             weak = ", little in common" if passage.get("weak") else ""
             yield Text(in_line(f"{where}{who}{weak}"), style="cyan")
-            yield f"  {' '.join(passage['text'].split())}"
+            yield Text(printable(f"  {' '.join(passage['text'].split())}"))
     if unlisted := page.get("more"):
         yield _note(f"{unlisted} more")
     if unmatched := page.get("unmatched"):
@@ -278,7 +293,7 @@ def _attention(talk: Conversation, words: str) -> Page:
     if not verb:
         yield attention_table(talk.command(commands.aattention))
     elif verb in _MEMORY_COMMANDS and memory.strip():
-        yield from explanation_page(talk.command(_MEMORY_COMMANDS[verb], memory.strip()))
+        yield from map(Text, explanation_page(talk.command(_MEMORY_COMMANDS[verb], memory.strip())))
     else:
         raise CommandError(f"write {COMMANDS['/attention'].usage}")
 
@@ -290,22 +305,43 @@ def _stats(talk: Conversation, _words: str) -> Page:
 
 @_command("/undo", "go back one turn or one command; nothing is lost", bare=True)
 def _undo(talk: Conversation, _words: str) -> Page:
+    was_unfinished, before = talk.unfinished() is not None, talk.turn
     turn = talk.command(commands.aundo)
+    if was_unfinished:
+        undone = "the unfinished turn"
+    else:
+        undone = f"turn {before}" if turn < before else "the last command"
     back = f"back at turn {turn}" if turn else "back at the beginning"
-    yield _note(f"{back}; what was undone stays in the archive, on a branch of its own")
+    yield _note(f"{undone} undone, {back}; it stays in the archive, on a branch of its own")
 
 
 @_command("/help", "show this")
 def _help(_talk: Conversation, _words: str) -> Page:
-    width = max(len(entry.usage) for entry in COMMANDS.values())
-    lines = [
-        "Say what you want; the memory manages itself.",
-        *(f"{entry.usage:<{width}}  {entry.help}" for entry in COMMANDS.values()),
-        "Ctrl-C stops the running turn, Enter then resumes it.",
-        "Tab completes commands and names of efforts, Alt-Enter begins a new line.",
-        "A line that begins with a space is sent as it is, also if a slash follows.",
-    ]
-    yield _note("\n".join(lines))
+    yield _note("Say what you want; the memory manages itself.")
+    yield _Usages()
+    yield _note("Ctrl-C stops the running turn, Enter then resumes it.")
+    yield _note("Tab completes commands and names of efforts, Alt-Enter begins a new line.")
+    yield _note("A line that begins with a space is sent as it is, also if a slash follows.")
+
+
+class _Usages:
+    """The commands with their help: beside it where there is room, else above it."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Lay the lines out."""
+        entries = COMMANDS.values()
+        if not console.is_terminal:
+            width = max(len(entry.usage) for entry in entries)
+            yield _note("\n".join(f"{entry.usage:<{width}}  {entry.help}" for entry in entries))
+        elif options.max_width < _WIDE:
+            for entry in entries:
+                yield _note(entry.usage)
+                yield Padding(_note(entry.help), (0, 0, 0, 2), expand=False)
+        else:
+            table = Table.grid(padding=(0, 2))
+            for entry in entries:
+                table.add_row(_note(entry.usage), _note(entry.help))
+            yield table
 
 
 @_command("/quit", "leave, as does Ctrl-D; the conversation goes on where it was")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
@@ -53,9 +54,17 @@ def by_part(tokens: Mapping[str, int]) -> Text:
     return Text(" · ", style="dim").join(parts)
 
 
+_CALL = re.compile(r", restore\(.*\) continues from there")
+"""What a banner says to a program alone: a thread that began anew has the same name."""
+
+
+def _for_user(banner_text: str) -> str:
+    return _CALL.sub("; it stays in the archive", banner_text)
+
+
 def banner(text: str) -> Text:
     """Return a banner for the terminal: its first line in yellow, the others dim."""
-    head, _, body = printable(text).partition("\n")
+    head, _, body = printable(_for_user(text)).partition("\n")
     page = Text(head, style="yellow")
     return page.append(f"\n{body}", style="dim") if body else page
 
@@ -135,7 +144,10 @@ class Screen:
     def error(self, text: str) -> None:
         """Print an error on stderr."""
         self._break()
-        self._errors.print(Text(printable(text), style="red"), soft_wrap=True)
+        self._print_error(Text(printable(text), style="red"))
+
+    def _print_error(self, text: Text) -> None:
+        self._errors.print(text, soft_wrap=not self._errors.is_terminal)
 
     def page(self, part: RenderableType) -> None:
         """Print a part of a command's page on lines of its own; a `str` as it is, tabs too."""
@@ -146,7 +158,7 @@ class Screen:
         elif isinstance(part, Table):
             self.console.print(fitted(part, self.console))
         else:
-            self.console.print(part, soft_wrap=isinstance(part, Text))
+            self.console.print(part, soft_wrap=not self.console.is_terminal)
 
     def pages(self, parts: Iterable[RenderableType], *, long: bool) -> None:
         """Print the parts of a command's page, those of a long one in a pager."""
@@ -201,7 +213,7 @@ class Pipe(Screen):
         elif mode == "usage":
             super().show(mode, event)
         elif mode == "custom" and "banner" in event:
-            self.notice(str(event["banner"]), "yellow")
+            self.notice(_for_user(str(event["banner"])), "yellow")
 
     def end(self) -> None:
         """Print the answer of the turn."""
@@ -236,4 +248,4 @@ class Pipe(Screen):
 
     def notice(self, text: str, style: str = "dim") -> None:
         """Print one line on stderr."""
-        self._errors.print(Text(printable(text), style=style), soft_wrap=True)
+        self._print_error(Text(printable(text), style=style))

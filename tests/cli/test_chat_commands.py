@@ -87,10 +87,10 @@ def test_efforts_by_hand() -> None:
 
     said = ("Started", "Concluded", "Expanded", "Collapsed", "Reopened", "Switched to")
     assert [f"--- {what} effort: " in result.stdout for what in said] == [True] * 6
-    assert "auth-bug (open, active) turns 1, " in result.stdout
+    assert re.search(r"auth-bug \(open, active\) turns 1, .*; goal: sign-in works\n", result.stdout)
     assert "auth-bug: switched" in result.stdout
     assert "--- Paused effort: auth-bug ---" in paused.stdout
-    assert "no effort: paused" in paused.stdout
+    assert "no effort is active" in paused.stdout
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_undo_and_talking_on() -> None:
     """A turn that was undone is not known any more, and is kept in the archive."""
     result = chat("The port is 8123.", "The port is 9000.", "/undo", "Which port is it?")
 
-    assert "back at turn 1; what was undone stays in the archive" in result.stdout
+    assert "turn 2 undone, back at turn 1; it stays in the archive" in result.stdout
     assert "8123" in result.stdout.splitlines()[-1]
     assert statuses("sessions") == ["done", "done"]
 
@@ -159,6 +159,7 @@ def test_what_was_undone_to_the_beginning_stays_undone() -> None:
 
     assert "restored" not in result.stdout
     assert "8123" not in result.stdout
+    assert "the archive has 1 turn of this thread; it stays in the archive ---" in result.stderr
 
 
 def test_the_window_is_kept() -> None:
@@ -302,7 +303,7 @@ def test_an_unfinished_turn_is_shown_and_in_the_way() -> None:
         page = asked(*lines, url=server.url, fails=True)
 
     assert "turn 1, what resuming it sends: " in page
-    assert "turn 1 of thread 'default' is not finished" in page
+    assert "turn 1 of thread 'default' is not finished: resume it, or send a new message" in page
     assert 'A turn is not finished: "What is it?". An empty message resumes it' in page
     assert "Here it is." in page
     assert statuses("kept") == ["done"]
