@@ -30,7 +30,15 @@ from ..graph.models import SCRIPTED, model_name
 from ..memory.questions import What
 from ..memory.settings import Settings
 from ..testing import ScriptedModel
-from .home import Compressing, ConfigFile, Extracting, Home, as_settings_error, configured
+from .home import (
+    Compressing,
+    ConfigFile,
+    Extracting,
+    Home,
+    as_settings_error,
+    configured,
+    installing,
+)
 from .printable import in_line, printable, without_secrets
 from .screen import fitted
 
@@ -192,7 +200,7 @@ def _run(plan: Plan, out: Path) -> None:
     typer.echo(in_line(f"Quotes are compared by {plan.setup.likeness}."))
     typer.echo(in_line(f"Wrote {', '.join(files)} to {out}."))
     if PICTURE not in files:
-        typer.echo("For a plot, install matplotlib: pip install 'ebbtide[plots]'")
+        typer.echo(f"For a plot, {installing('plots')}")
     if report.errors:
         number = len(report.errors)
         typer.echo(f"{number} errors; the same command repeats the trials that have some:")

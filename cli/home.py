@@ -166,3 +166,9 @@ def name_given(name: str, option: str) -> str:
     if not name or clean(name) != name:
         raise SettingsError(f"{option} takes a name of at least one letter in UTF-8, not {name!r}")
     return name
+
+
+def installing(extra: str) -> str:
+    """Return how to install an extra."""
+    command = f"pip install 'ebbtide[{extra}]', in a checkout pip install '.[{extra}]'"
+    return f"install the extra `{extra}`: {command}"

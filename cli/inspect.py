@@ -16,7 +16,7 @@ from ..graph.commands.threads import Agent
 from ..memory.archive.sql import SqlArchive
 from ..memory.errors import SettingsError
 from ..memory.record import ANONYMOUS
-from .home import CHECKPOINTS, ConfigFile, Embedding, Home, Root, configured
+from .home import CHECKPOINTS, ConfigFile, Embedding, Home, Root, configured, installing
 
 
 def inspect(  # noqa: PLR0913 (the options of a command)
@@ -102,4 +102,4 @@ def _imported(name: str) -> Any:
         return import_module(name, __package__)
     except ModuleNotFoundError as error:
         needed = f"the inspector needs {error.name}, which is not installed"
-        raise SettingsError(f"{needed}: pip install 'ebbtide[inspect]'") from error
+        raise SettingsError(f"{needed}: {installing('inspect')}") from error

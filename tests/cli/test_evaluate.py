@@ -123,7 +123,7 @@ def test_without_matplotlib_it_is_said(tmp_path: Path, monkeypatch: pytest.Monke
     done = evaluated(tmp_path, "--model", "scripted", "--template", "test-simple")
 
     assert done.exit_code == 0
-    assert "For a plot, install matplotlib: pip install 'ebbtide[plots]'" in done.output
+    assert "For a plot, install the extra `plots`: pip install 'ebbtide[plots]'" in done.output
     assert (tmp_path / "results.md").exists()
     assert not (tmp_path / "results.png").exists()
 
