@@ -77,7 +77,9 @@ def fitted(table: Table, console: Console) -> RenderableType:
     names = [str(column.header).replace("\n", " ") for column in table.columns]
     rows = zip(*(column.cells for column in table.columns), strict=True)
     lines = (
-        ", ".join(f"{name} {cell}" for name, cell in zip(names, row, strict=True)) for row in rows
+        f"{first}: "
+        + ", ".join(f"{name} {cell}" for name, cell in zip(names[1:], row, strict=True))
+        for first, *row in rows
     )
     return Group(*([Text(str(table.title))] if table.title else []), *map(Text, lines))
 
