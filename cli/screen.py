@@ -1,5 +1,6 @@
 """The terminal: turns while they run, banners, tables that fit; and answers alone in a pipe."""
 
+import io
 import json
 import os
 import re
@@ -204,6 +205,8 @@ class Pipe(Screen):
         self, console: Console, prices: Sequence[float] | None = None, *, as_json: bool
     ) -> None:
         """Print to `console`, as JSON or as text."""
+        if as_json:  # no line of a command's output breaks at the width of a terminal
+            console = Console(file=io.StringIO(), width=_UNBOUNDED, highlight=False)
         super().__init__(console, 0, prices)
         self._as_json = as_json
         self._values: Mapping[str, Any] = {}
@@ -243,6 +246,12 @@ class Pipe(Screen):
         with self.console.capture() as captured:
             super().pages(parts, long=long)
         typer.echo(json.dumps({"output": captured.get()}))
+
+    def error(self, text: str) -> None:
+        """Print an error on stderr, and where JSON is printed, as a line of it."""
+        super().error(text)
+        if self._as_json:
+            typer.echo(json.dumps({"error": text}))
 
     def _paging(self) -> AbstractContextManager[Any]:
         """Print all pages as they are."""

@@ -224,12 +224,13 @@ def test_without_a_yes_nothing_is_erased() -> None:
 
 def test_a_command_prints_a_line_of_json_too() -> None:
     """Whoever reads the answers as JSON can read what is between them."""
-    answer, efforts = map(
-        json.loads, chat("Hello", "/efforts", options=("--json",)).stdout.splitlines()
-    )
+    result = chat("Hello", "/efforts", "/stats", "/undo 3", options=("--json",))
+    answer, efforts, stats, error = map(json.loads, result.stdout.splitlines())
 
     assert answer["turn"] == 1
     assert efforts == {"output": "no efforts yet; /open NAME begins one\n"}
+    assert max(map(len, stats["output"].splitlines())) > 80
+    assert error == {"error": "/undo takes no argument, got '3'"}
 
 
 def test_of_a_first_turn_that_is_not_finished_nothing_can_be_erased() -> None:
