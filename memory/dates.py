@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import MAXYEAR, UTC, date, datetime, timedelta, tzinfo
 from functools import partial
 from typing import TypeAlias
 from zoneinfo import ZoneInfo
@@ -68,8 +68,11 @@ def instant(day: date, zone: str = "") -> str:
     '2026-05-04T15:00:00.000Z'
     """
     midnight = datetime(day.year, day.month, day.day)  # noqa: DTZ001 (the zone follows)
-    begins = midnight.replace(tzinfo=ZoneInfo(zone)) if zone else midnight.astimezone()
-    utc = begins.astimezone(UTC).isoformat(timespec="milliseconds")
+    try:
+        begins = midnight.replace(tzinfo=ZoneInfo(zone)) if zone else midnight.astimezone()
+        utc = begins.astimezone(UTC).isoformat(timespec="milliseconds")
+    except (OverflowError, ValueError):  # the first or the last day of the calendar
+        utc = midnight.replace(tzinfo=UTC).isoformat(timespec="milliseconds")
     return utc.replace("+00:00", "Z")
 
 
@@ -90,6 +93,8 @@ def _zone(zone: str) -> tzinfo | None:
 def _period(year: int, month: int = 0, day: int = 0) -> Days | None:
     try:
         first = date(year, month or 1, day or 1)
+        if date.max - first < _DAY or (year == MAXYEAR and not day and month in {0, 12}):
+            return first, date.max
         if day:
             return first, first + _DAY
         last = date(year + (month in {0, 12}), month % 12 + 1 if month else 1, 1)

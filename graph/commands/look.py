@@ -223,9 +223,10 @@ def search(  # noqa: PLR0913 (the arguments of the tool)
     """
     if not isinstance(query, str):
         raise CommandError(f"query must be a text, got {query!r}")
+    phrasings = (also,) if isinstance(also, str) else tuple(also)
     work = _work(thread_at(agent, config))
     try:
-        found = search_efforts(work, query, also=tuple(also), limit=limit, since=since, until=until)
+        found = search_efforts(work, query, also=phrasings, limit=limit, since=since, until=until)
     except ToolError as error:
         raise CommandError(str(error)) from error
     answer: Mapping[str, Any] = found[1]

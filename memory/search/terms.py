@@ -237,6 +237,13 @@ _NAMING = re.compile(r"[^\s\"“”„'()\[\]{}<>,;!?]+")
 
 _CLAUSE = re.compile(r"[^\W\d](?:[^\W\d]|[\s'’-])*")
 
+_TITLE = re.compile(
+    r"(?<![^\W_])(?:(?:Mr|Mrs|Ms|Miss|Dr|Prof|Professor|Doctor|Sir|Captain|Aunt|Uncle|"
+    r"Herrn?|Frau|Tante|Onkel|Mme|Madame|Monsieur|M|Señora?)\.?|[A-Z]\.)(?=\s+[^\W\d_a-z])|"
+    r"(?<=\w )(?:GmbH|AG|KG|Inc|Ltd|LLC|Corp)\b\.?"
+)
+"""A title or an initial before a name, or the form of a company after it: no part of the name."""
+
 
 def naming_terms(query: str) -> frozenset[str]:
     """Return the terms of a query that name something, as other words of a language do not.
@@ -254,8 +261,11 @@ def names(query: str) -> list[frozenset[str]]:
 
     >>> [sorted(terms) for terms in names("Did Maria see build_queue?")]
     [['maria'], ['build', 'buildqueu', 'queue']]
+    >>> [sorted(terms) for terms in names("Did Dr. Hollberg call?")]
+    [['hollberg']]
     """
     found: list[frozenset[str]] = []
+    query = _TITLE.sub("x", query)
     for match in _NAMING.finditer(query):
         word = match[0].rstrip(".:")
         inside = not _BEGINS.search(query[max(0, match.start() - 8) : match.start()])
@@ -275,7 +285,7 @@ def names_of_words(query: str) -> Iterator[frozenset[str]]:
     >>> list(names_of_words("Hollberg Nordpay"))
     []
     """
-    for clause in _CLAUSE.findall(query):
+    for clause in _CLAUSE.findall(_TITLE.sub("x", query)):
         runs = [[*run] for _, run in groupby(clause.split(), lambda word: word[:1].isupper())]
         for run in runs[1:]:
             if len(run) > 1 and run[0][:1].isupper():

@@ -25,6 +25,7 @@ _COUNTED = 50  # results of other sessions that are counted: beyond it the numbe
 _PASSAGES = 200  # passages that are read: all that a search finds
 _UNMATCHED = 20  # words that are named as said by nobody
 _READ = 4_000  # characters of a phrasing whose words are looked for: a pasted page has thousands
+_LONGEST = 20_000  # characters of a phrasing that are searched, half of them from its end
 _PHRASINGS = 3  # further phrasings of a query: each costs a search
 
 
@@ -46,7 +47,7 @@ def search_efforts(  # noqa: PLR0913 (the arguments of the tool)
     if not query.strip():
         raise ToolError(render("empty_query"))
     when = _when(work, since, until)
-    phrasings = [query, *also[:_PHRASINGS]]
+    phrasings = [_shortened(text) for text in (query, *also[:_PHRASINGS])]
     answer: dict[str, Any] = {"query": query[:_QUERY_SHOWN], "results": []}
     names = (query_terms(text, any_name=True) for text in phrasings)
     if not any(names) and not any(dates(text, [1], when.today) for text in phrasings):
@@ -68,6 +69,13 @@ def search_efforts(  # noqa: PLR0913 (the arguments of the tool)
     more = len(found - turns) + max(0, len(foreign) - sum("session" in one for one in results))
     answer |= {"more": more} if results else {"why": render("nothing_found")}
     return work.put(state), answer, *quotes
+
+
+def _shortened(text: str) -> str:
+    """Return a text, of a long one its beginning and its end: a log tells most in its last line."""
+    if len(text) <= _LONGEST:
+        return text
+    return f"{text[: _LONGEST // 2]}\n{text[-_LONGEST // 2 :]}"
 
 
 def _when(work: RunningTurn, since: str, until: str) -> When:

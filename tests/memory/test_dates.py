@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from ebbtide.memory.dates import dates, undated
+from ebbtide.memory.dates import When, dates, period, undated
 
 TODAY = date(2026, 3, 20)
 
@@ -50,3 +50,16 @@ def test_dates_are_taken_out_of_a_query() -> None:
     query = "Hollberg on 2026-03-12, last week and in April"
 
     assert undated(query, TODAY).split() == ["Hollberg", "on", ",", "and"]
+
+
+@pytest.mark.parametrize("zone", ["", "UTC", "Asia/Tokyo", "America/Los_Angeles"])
+@pytest.mark.parametrize("text", ["0001-01-01", "9999-12-31", "9999-12", "9999"])
+def test_first_and_last_days_of_the_calendar_are_dates(text: str, zone: str) -> None:
+    """Programs write them for a time that was never set, or as no bound."""
+    days = period(text)
+
+    assert days is not None
+    since, until = When(zone=zone).times(days)
+    assert "0001" <= since <= until <= "9999-12-32"
+    assert (until < "2026") == text.startswith("0001")
+    assert (since > "2026") == text.startswith("9999")

@@ -440,6 +440,39 @@ def test_rounds_of_the_running_turn_that_left_are_found(talk: Conversation) -> N
     assert "Stone 19" not in str(newest["results"])
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "Which payment method does Mr Hollberg prefer?",
+        "Could you look up which deliveries and appointments Dr. Hollberg cancelled?",
+        "Which novels and translations did J. R. Hollberg publish?",
+        "Wie bezahlt die Hollberg GmbH?",
+    ],
+)
+def test_a_title_is_no_part_of_a_name(talk: Conversation, query: str) -> None:
+    """Nobody said the title, but the name is rare and was said: the result is not weak."""
+    for said in ("Hollberg pays by card.", "The kettle is new.", "It rained.", "Lunch is ready."):
+        talk.turn(said)
+    talk.ask(query)
+
+    found = passages(talk.call("search_efforts", query=query))
+
+    assert found[0]["turn"] == 1
+    assert "weak" not in found[0]
+
+
+def test_a_very_long_query_is_searched_by_its_beginning_and_its_end(talk: Conversation) -> None:
+    """A pasted log costs no more than a page of it, and its last line is searched."""
+    talk.turn("Hollberg pays by card.")
+    talk.ask("What is this?")
+    query = f"kettle {'x' * 1_000_000} Hollberg"
+
+    answer = talk.call("search_efforts", query=query)
+
+    assert turns(answer) == [1]
+    assert all(len(word) <= 20_000 for word in answer["unmatched"])
+
+
 def test_what_is_said_of_others_is_weak(talk: Conversation) -> None:
     """Nobody has spoken of Maria, so what is known of dogs is at most a hint."""
     for name in ("Oliver", "Bailey", "Luna"):
