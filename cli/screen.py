@@ -78,7 +78,7 @@ def fitted(table: Table, console: Console) -> RenderableType:
     names = [str(column.header).replace("\n", " ") for column in table.columns]
     rows = zip(*(column.cells for column in table.columns), strict=True)
     lines = (
-        f"{first}: "
+        f"{first} – "
         + ", ".join(f"{name} {cell}" for name, cell in zip(names[1:], row, strict=True))
         for first, *row in rows
     )

@@ -97,4 +97,4 @@ def test_a_table_that_is_too_wide_is_lines() -> None:
     console.print(fitted(table, console))
 
     assert isinstance(console.file, io.StringIO)
-    assert console.file.getvalue() == "t1\n1,234: Full history \n123,456,789\n"
+    assert console.file.getvalue() == "t1\n1,234 – Full history\n123,456,789\n"
