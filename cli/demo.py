@@ -93,7 +93,7 @@ def demo(
         results = [*_results(home, thread, stats), ("Time", f"{perf_counter() - start:.1f} s")]
     page.summary(results)
     if root is None:
-        page.command("With --root DIR the files are kept, to look at and to go on with.")
+        page.command("Keep the files: ebbtide demo --root DIR. Talk yourself: ebbtide chat")
     else:
         page.command(f"The same figures, turn by turn: ebbtide stats {thread} --root {root}")
         again = f"ebbtide chat --model scripted --root {root} --thread {thread}"
@@ -174,13 +174,21 @@ class _Page:
         marks = self._marks
         legend = Text(" ").join(Text(f"{marks[name]} {name}", PARTS[name].style) for name in PARTS)
         self._console.print(
-            Text("Ebbtide: a working memory that manages itself", style="bold"),
+            Text("Ebbtide: the prompt stays small, nothing said is lost", style="bold"),
             Text("The scripted model follows rules and quotes what stands in its context."),
             Text("Turns in which no effort comes or goes are one line for all of them."),
             Text(f"What a turn sends, {_BLOCK} tokens a block:"),
             legend,
             Text.assemble(("░ ", _HISTORY), "what an agent that sends everything would send more"),
-            Text(f"{settings!r}: it shows in a short talk what leaves.", style="dim"),
+            Text(
+                "Each call has instructions and tools: the first turns send more than full history."
+            ),
+            Text(
+                "To fit a short talk, text leaves sooner here than by default: "
+                f"rebuild={settings.rebuild!r}, "
+                f"summary_eviction_threshold={settings.summary_eviction_threshold}.",
+                style="dim",
+            ),
             sep="\n",
         )
 
@@ -190,7 +198,7 @@ class _Page:
         grid.add_column(width=3)
         grid.add_column(ratio=1)
         grid.add_row(number, speaker, text)
-        self._console.print(grid)
+        self._table(grid)
 
     def request(self, number: int, line: _Line, turns: Sequence[TurnTokens]) -> None:
         """Print a request, and before it one row for the turns in which nothing changed."""
@@ -223,7 +231,16 @@ class _Page:
         table = Table.grid(padding=(0, 2))
         for name, value in rows:
             table.add_row(Text(name), Text(in_line(value), style="bold"))
-        self._console.print(table)
+        self._table(table)
+
+    def _table(self, table: Table) -> None:
+        """Print a table, in a file without the spaces that fill its lines."""
+        if self._console.is_terminal:
+            self._console.print(table)
+            return
+        with self._console.capture() as captured:
+            self._console.print(table)
+        typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
     def _heading(self, text: str) -> None:
         self._console.print()
