@@ -98,7 +98,10 @@ def export(  # noqa: PLR0913, PLR0917 (the options that every command has)
     user: User = None,
     config: ConfigFile = None,
 ) -> None:
-    """Write a session as a readable folder; as Markdown or HTML, only its newest branch."""
+    """Write a session as a folder, Markdown or HTML.
+
+    Markdown and HTML have the newest branch alone.
+    """
     home = configured(root, user, config)
     with home.archive() as archive:
         owners = _sessions_named(archive, home.user, session)
@@ -136,7 +139,10 @@ def delete(
     *,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Delete turns, memories and checkpoints of a thread for good; asks unless --yes is given."""
+    """Delete a thread for good, after a question.
+
+    Its turns, memories and checkpoints go. With --yes nothing is asked.
+    """
     home = configured(root, user, config, model="scripted")  # nothing is asked of a model
     with home.archive() as archive:
         threads = [owner.thread for owner in _sessions_named(archive, home.user, thread)]

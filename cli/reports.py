@@ -320,7 +320,7 @@ def _memory_command(function: Callable[[UserMemories, str], Explanation]) -> Cal
     return command
 
 
-_EXPLAIN = "Show why a memory is in attention or not, and the day on which it fades."
+_EXPLAIN = "Show why a memory is in attention, and when it fades."
 _SUPPRESS = "Take a memory out of attention; search still finds it."
 
 attention.command("explain", help=_EXPLAIN)(_memory_command(UserMemories.explain))
