@@ -1,5 +1,6 @@
 """`ebbtide archive`: check, export, copy and delete the stored sessions."""
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,7 +151,7 @@ def delete(
         tips = [archive.newest(o) for o in archive.sessions(home.user) if o.thread == name]
         turns = sum(tip.turn for tip in tips if tip)
         state = f"thread {name!r} of {_counted(turns, 'turn')} in {home.location}"
-        if not yes and not typer.confirm(f"Delete {in_line(state)} for good?", err=True):
+        if not yes and not _agreed(f"Delete {in_line(state)} for good?"):
             raise typer.Exit(1)
         with ChatAgents(home, archive)(home.user) as agent:
             report = delete_session(
@@ -158,6 +159,16 @@ def delete(
             )
     (home.chat_folder() / HISTORY).unlink(missing_ok=True)  # it has what was typed
     typer.echo("\n".join([f"Deleted {in_line(state)}", *map(in_line, report.not_erased)]))
+
+
+def _agreed(question: str) -> bool:
+    try:
+        return typer.confirm(question, err=True)
+    except typer.Abort as error:
+        if sys.stdin is not None and sys.stdin.isatty():
+            raise
+        typer.echo("", err=True)
+        raise ArchiveError("nobody answered, and nothing was deleted: pass --yes") from error
 
 
 @app.command("copy")

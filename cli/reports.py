@@ -356,7 +356,8 @@ def explanation_page(memory: Explanation) -> Iterable[str]:
     yield in_line(memory.id)
     suppressed = ", suppressed" if memory.suppressed else ""
     yield f"holds {memory.effective:.1f} of 100: {memory.level}{suppressed}"
-    yield f"base {memory.base}, {memory.days:.1f} days old, accessed {memory.accesses:,} times"
+    times = "time" if memory.accesses == 1 else "times"
+    yield f"base {memory.base}, {memory.days:.1f} days old, accessed {memory.accesses:,} {times}"
     yield f"fades {_fades(memory)}" if memory.attended else "not in attention"
 
 
