@@ -366,12 +366,19 @@ def _json(value: Any) -> str:
 COMPLETED: Sequence[str] = (
     *("/context show", "/context window", "/context rebuild", "/message remove"),
     *(name for name in COMMANDS if name not in {"/context", "/message"}),
+    *(f"/attention {verb}" for verb in _MEMORY_COMMANDS),
 )
 """What Tab completes: of /context and /message the forms, since alone they do nothing."""
 
-_ON_EFFORTS = ("/close", "/switch", "/reopen", "/expand", "/collapse")
+_ON_EFFORTS: Mapping[bool, Sequence[str]] = {
+    True: ("/close", "/switch"),
+    False: ("/reopen", "/expand", "/collapse"),
+}
+"""Commands on efforts, by whether the effort must be open."""
 
 
-def with_efforts(names: Sequence[str]) -> Iterator[str]:
-    """Yield the commands on efforts, with each of these names."""
-    return (f"{command} {name}" for command in _ON_EFFORTS for name in names)
+def with_efforts(names: Mapping[str, bool]) -> Iterator[str]:
+    """Yield the commands on efforts, with each name; the names map to whether they are open."""
+    return (
+        f"{command} {name}" for name, is_open in names.items() for command in _ON_EFFORTS[is_open]
+    )

@@ -57,10 +57,11 @@ class Conversation:
             return 0
         return len(self._state().values.get("messages", ()))
 
-    def effort_names(self) -> list[str]:
-        """Return the names of the efforts in the state: those that are open, or not evicted."""
+    def effort_names(self) -> dict[str, bool]:
+        """Return the efforts that are open or not evicted: names, and whether they are open."""
         memory = self._state().values.get("memory", {})
-        return sorted({*memory.get("open_efforts", ()), *memory.get("summaries", ())})
+        opened = memory.get("open_efforts", ())
+        return {name: name in opened for name in sorted({*opened, *memory.get("summaries", ())})}
 
     def unfinished(self) -> str | None:
         """Return the user's message of an unfinished turn, None if the last turn is finished."""
