@@ -176,12 +176,16 @@ def rarest(
 ) -> Rare:
     """Return how rare the terms that count are, the rarest first, among `total` turns.
 
+    Of equals words come before numbers: a trace has hundreds of lines and one error.
+
     >>> turns = {"port": {1, 2}, "login": {1}, "zebra": set()}
     >>> [*rarest(9, ["port", "zebra", "login"], turns, dict.fromkeys(turns, []))]
     ['login', 'port']
     """
     counts = {term: max(len(in_turns[term]), len(headings[term])) for term in terms}
-    present = sorted((term for term in terms if counts[term]), key=lambda term: counts[term])
+    present = sorted(
+        (term for term in terms if counts[term]), key=lambda term: (counts[term], term.isdigit())
+    )
     return {term: rarity(total, counts[term]) for term in present[:RAREST]}
 
 

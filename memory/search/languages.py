@@ -86,12 +86,27 @@ def language(text: str) -> str:
     >>> language("Wann ist die Besprechung?"), language("When is it?"), language("Besprechung")
     ('german', 'english', '')
     """
-    known = map(_OF_WORD.get, _WORD.findall(text.casefold()), repeat(()))
-    counts = Counter(chain.from_iterable(known))
+    counts = _counts(text)
     most = max(counts.values(), default=0)
     # Of equals English, and else none: "de la" is French and Spanish.
     best = [one for one, count in counts.items() if count == most]
     return "english" if "english" in best else best[0] if len(best) == 1 else ""
+
+
+def may_be_german(text: str) -> bool:
+    """Tell whether a text has function words of German, and no more of any other language.
+
+    >>> may_be_german("Wie zahlt die Firma Hollberg?"), may_be_german("Was Tim in New York?")
+    (True, False)
+    """
+    counts = _counts(text)
+    return counts["german"] == max(counts.values(), default=1)
+
+
+def _counts(text: str) -> Counter[str]:
+    """Return by language how many of its function words a text has."""
+    known = map(_OF_WORD.get, _WORD.findall(text.casefold()), repeat(()))
+    return Counter(chain.from_iterable(known))
 
 
 def stems(text: str, words: list[str], preset: str = "") -> Iterator[str]:

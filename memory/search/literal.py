@@ -7,7 +7,7 @@ from functools import cached_property
 
 _LEAST_WORDS = 3  # words of a phrase: two stand side by side by chance
 _LEAST_CHARACTERS = 4  # of a word with signs or digits
-_MOST = 2_000  # characters of a query that are looked for: a model may paste a page
+_MOST = 2_000  # characters of a query that are looked for, half of them from its end
 
 _SIGNS = re.compile(r"\d|_|(?<=\w)[^\w\s'’-]+(?=\w)")
 """What a word of a log has and one of a question does not: digits, and signs between letters."""
@@ -26,13 +26,19 @@ class Literal:
     query: str
 
     @cached_property
+    def _ends(self) -> str:
+        if len(self.query) <= _MOST:
+            return self.query
+        return f"{self.query[: _MOST // 2]}\n{self.query[-_MOST // 2 :]}"
+
+    @cached_property
     def _lines(self) -> Sequence[re.Pattern[str]]:
-        lines = [_plain(line) for line in self.query[:_MOST].splitlines()]
+        lines = [_plain(line) for line in self._ends.splitlines()]
         return [_pattern(line) for line in lines if len(line.split()) >= _LEAST_WORDS]
 
     @cached_property
     def _names(self) -> Sequence[re.Pattern[str]]:
-        words = (word.strip(_AROUND) for word in _plain(self.query[:_MOST]).split())
+        words = (word.strip(_AROUND) for word in _plain(self._ends).split())
         long = dict.fromkeys(word for word in words if len(word) >= _LEAST_CHARACTERS)
         return [_pattern(word) for word in long if _SIGNS.search(word)]
 

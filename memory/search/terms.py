@@ -9,7 +9,7 @@ from itertools import chain, groupby, pairwise
 import snowballstemmer
 
 from ..dates import said_dates
-from .languages import stems
+from .languages import may_be_german, stems
 
 CJK = (
     "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
@@ -278,13 +278,16 @@ def names(query: str) -> list[frozenset[str]]:
 def names_of_words(query: str) -> Iterator[frozenset[str]]:
     """Yield the terms of each name of several words in a sentence.
 
-    Names that stand alone side by side, as in a list of key words, are none.
+    Names that stand alone side by side, as in a list of key words, are none, and German has none:
+    it writes each noun like a name.
 
     >>> [sorted(terms) for terms in names_of_words("Has Tim been to New York City?")]
     [['citi', 'new', 'york']]
     >>> list(names_of_words("Hollberg Nordpay"))
     []
     """
+    if may_be_german(query):
+        return
     for clause in _CLAUSE.findall(_TITLE.sub("x", query)):
         runs = [[*run] for _, run in groupby(clause.split(), lambda word: word[:1].isupper())]
         for run in runs[1:]:

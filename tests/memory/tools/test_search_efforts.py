@@ -447,6 +447,7 @@ def test_rounds_of_the_running_turn_that_left_are_found(talk: Conversation) -> N
         "Could you look up which deliveries and appointments Dr. Hollberg cancelled?",
         "Which novels and translations did J. R. Hollberg publish?",
         "Wie bezahlt die Hollberg GmbH?",
+        "Wie bezahlt die Firma Hollberg ihre Rechnungen?",
     ],
 )
 def test_a_title_is_no_part_of_a_name(talk: Conversation, query: str) -> None:
@@ -471,6 +472,17 @@ def test_a_very_long_query_is_searched_by_its_beginning_and_its_end(talk: Conver
 
     assert turns(answer) == [1]
     assert all(len(word) <= 20_000 for word in answer["unmatched"])
+
+
+def test_the_error_of_a_trace_counts_more_than_its_lines(talk: Conversation) -> None:
+    """A table has all numbers of the lines; another trace ended in the same error."""
+    talk.turn("We saw KeyError: 'flux_capacitor' when the pump started.")
+    talk.turn("\n".join(f"row {n} has {n}" for n in range(200)))
+    talk.ask("What is this?")
+    lines = [f'  File "/srv/other.py", line {n}, in run' for n in range(200)]
+    query = "\n".join(["Traceback:", *lines, "KeyError: 'flux_capacitor'"])
+
+    assert turns(talk.call("search_efforts", query=query))[0] == 1
 
 
 def test_what_is_said_of_others_is_weak(talk: Conversation) -> None:
