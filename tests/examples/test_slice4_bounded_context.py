@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from tests.examples.page import not_printed
 from tests.examples.running import Run
 
 ROW = r"^│ (\d+) +│ [\w ,]+? +│ (\d+) +│ (\d+) +│ ([\d,]+) +│ ([\d,]+) +│ ([\d,]+) +│"
@@ -21,6 +22,11 @@ def tables(ran: Run) -> Tables:
         {int(turn): [int(cell.replace(",", "")) for cell in cells] for turn, *cells in table}
         for table in rows
     ]
+
+
+def test_the_page_says_what_is_printed(ran: Run) -> None:
+    """Both tables stand on the page of benchmarks as they are printed."""
+    assert not_printed("slice4_bounded_context", ran.printed) == []
 
 
 def test_exact_table_is_that_of_the_proof_run(tables: Tables) -> None:
