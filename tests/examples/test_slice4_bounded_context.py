@@ -10,6 +10,9 @@ from tests.examples.running import Run
 ROW = r"^│ (\d+) +│ [\w ,]+? +│ (\d+) +│ (\d+) +│ ([\d,]+) +│ ([\d,]+) +│ ([\d,]+) +│"
 CEILING = 3_000
 
+# The figure is most of what it shows, and 1,000 turns take half a minute.
+pytest.importorskip("matplotlib", reason="a figure of 1,000 turns needs the extra plots")
+
 Tables = list[dict[int, list[int]]]
 
 
