@@ -6,6 +6,7 @@ from math import log
 
 from ..archive.protocol import Found
 from ..context.rounds import out_of_view
+from ..media import attachment
 from ..messages import Message
 from ..running_turn import RunningTurn
 from ..search.passages import Passage, passages
@@ -49,8 +50,8 @@ def running_hits(work: RunningTurn, phrasings: Sequence[str], best: float) -> li
 
 def _has_attachment(message: Message) -> bool:
     content = message["data"].get("content")
-    parts = content if message["type"] == "human" and isinstance(content, list) else ()
-    return any(isinstance(part, Mapping) and part.get("type") != "text" for part in parts)
+    blocks = content if message["type"] == "human" and isinstance(content, list) else ()
+    return any(attachment(block) is not None for block in blocks)
 
 
 def _searched(

@@ -74,6 +74,9 @@ def messages_in_state(value: Any) -> list[BaseMessage]:
     """
     messages: list[BaseMessage] = []
     for one in value if isinstance(value, list | tuple) else ():
+        if isinstance(one, BaseMessage):
+            messages.append(one)
+            continue
         try:
             messages += convert_to_messages([one])
         except (ValueError, TypeError, NotImplementedError):
