@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import chain, islice, pairwise
 from math import log
-from threading import Lock
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from cachetools import LRUCache
 
 from .efforts import Effort
 from .facts import is_fact
+from .locks import CACHES
 from .messages import Message
 from .names import parted
 from .running_turn import RunningTurn
@@ -289,21 +289,20 @@ class KeywordCache(LRUCache[Any, Any]):
     def __init__(self, limit: int = _CACHED) -> None:
         """Cache up to `limit` efforts and turns, of any session, for any thread."""
         super().__init__(limit)
-        self._lock = Lock()
 
     def get_or_make(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return what is cached under a key, made if there is nothing."""
-        with self._lock:
+        with CACHES:
             found: T | None = self.get(key)
         if found is None:
             found = make()
-            with self._lock:
+            with CACHES:
                 self[key] = found
         return found
 
     def clear(self) -> None:
         """Forget everything."""
-        with self._lock:
+        with CACHES:
             super().clear()
 
 

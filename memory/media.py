@@ -14,10 +14,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from threading import Lock
 from typing import Any, Literal, TypeAlias
 
 from cachetools import LRUCache, cached
+
+from .locks import CACHES
 
 _log = logging.getLogger("ebbtide.attachments")
 
@@ -171,7 +172,7 @@ def _digest(data: str) -> bytes:
     return hashlib.blake2b(data.encode("utf-8", "replace"), digest_size=16).digest()
 
 
-@cached(LRUCache[bytes, Mapping[str, Any]](_MEASURED), _digest, Lock())
+@cached(LRUCache[bytes, Mapping[str, Any]](_MEASURED), _digest, CACHES)
 def _measured(data: str) -> Mapping[str, Any]:
     return _facts(_decoded(data))
 

@@ -5,12 +5,12 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
-from threading import Lock
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from cachetools import LRUCache
 
 from .attachments import without_facts
+from .locks import CACHES
 from .media import attachment
 
 Message: TypeAlias = Mapping[str, Any]
@@ -393,7 +393,6 @@ class Growing(Generic[T]):
         """Take the function, and how many turns are kept, by their first message."""
         self._make = make
         self._kept = LRUCache[int, tuple[tuple[Any, ...], tuple[T, ...]]](limit)
-        self._lock = Lock()
 
     def __call__(self, messages: Sequence[Any]) -> tuple[T, ...]:
         """Return what is made of each message."""
@@ -401,13 +400,13 @@ class Growing(Generic[T]):
         if len(given) < _LONG:
             return tuple(self._make(given, None))
         # The messages are kept too, so that no other one gets the id of the first meanwhile.
-        with self._lock:
+        with CACHES:
             known, values = self._kept.get(id(given[0])) or ((), ())
         if known[: len(given)] != given[: len(known)]:
             known, values = (), ()
         if len(known) < len(given):
             new = self._make(given[len(known) :], values[-1] if values else None)
             values = (*values, *new)
-            with self._lock:
+            with CACHES:
                 self._kept[id(given[0])] = given, values
         return values[: len(given)]

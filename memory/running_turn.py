@@ -3,11 +3,10 @@
 import difflib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from threading import Lock
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from cachetools import LRUCache
+from sqlalchemy.util import memoized_property
 
 from ..prompts.loader import render
 from .context.plan import Plan
@@ -15,6 +14,7 @@ from .efforts import Effort, EffortState
 from .errors import ToolError
 from .facts import is_fact
 from .fences import Fences
+from .locks import CACHES
 from .messages import Message, length
 from .names import is_qualified, parted, session_called, slug
 from .recalled import Recalled, recalled
@@ -49,9 +49,6 @@ class Made(NamedTuple):
 
 LaidOut: TypeAlias = LRUCache[Any, Made]
 
-LAYING_OUT = Lock()
-"""Guards the caches of what is laid out, which threads share."""
-
 
 def laid_out_cache() -> LaidOut:
     """Return an empty cache of forms of turns."""
@@ -62,7 +59,7 @@ def _weight(entry: Made) -> int:
     return min(LAID_OUT, 1 + length(entry.record.messages) // _LARGE)
 
 
-@dataclass(frozen=True)  # without slots: `cached_property` needs a `__dict__`
+@dataclass(frozen=True)  # without slots: `memoized_property` needs a `__dict__`
 class RunningTurn:
     """The state of the efforts after the last tool call, and what tools need beside it.
 
@@ -97,7 +94,7 @@ class RunningTurn:
     laid_out: LaidOut = field(default_factory=laid_out_cache)
     fence_key: bytes = b""
 
-    @cached_property
+    @memoized_property
     def fences(self) -> Fences:
         """The fences of the session, made with its secret."""
         key = self.fence_key or fence_key(self.view.archive, self.view.owner)
@@ -113,7 +110,7 @@ class RunningTurn:
         What quotes other turns is made again when it is read again: those may have been erased.
         """
         key = (*form, self.view.owner, record.id)
-        with LAYING_OUT:
+        with CACHES:
             known = self.laid_out.get(key)
         if known and (known.record is record or (known.is_alone and known.record == record)):
             value: T = known.value
@@ -123,7 +120,7 @@ class RunningTurn:
             if message["type"] == "tool":
                 quotes += recalled(message)
         if not quotes or _may_be_cached(quotes, record.turn):
-            with LAYING_OUT:
+            with CACHES:
                 self.laid_out[key] = Made(record, not quotes, value)
         return value
 

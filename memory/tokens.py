@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import chain, repeat
-from threading import Lock
 from typing import Any, TypeAlias
 
 import cachetools
@@ -24,6 +23,7 @@ from tiktoken import Encoding
 
 from .attachments import references, without_facts
 from .errors import EbbtideError
+from .locks import CACHES
 from .media import Attachment, attachment
 from .messages import Message, arguments, calls, compact, is_call, thoughts_beside
 from .prices import AttachmentPrice, price
@@ -144,8 +144,6 @@ _SENTENCE = re.compile(
 
 _WORD = re.compile(r"(?<=\S)(?=\s)")  # the end of a word, where a text is cut if no sentence fits
 
-_loading = Lock()  # so that threads which count at once read the vocabulary once
-
 
 def cached(count: TokenCounter, size: int = _CACHED) -> TokenCounter:
     """Return a counter that caches its last `size` results, by digest since texts may be long.
@@ -160,7 +158,7 @@ def cached(count: TokenCounter, size: int = _CACHED) -> TokenCounter:
         return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
 
     results = LRUCache[bytes, int](size)
-    return cachetools.cached(results, digest, Lock())(count)
+    return cachetools.cached(results, digest, CACHES)(count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +198,7 @@ def exact(text: str) -> int:
     >>> exact("Nothing is lost.")
     4
     """
-    with _loading:
+    with CACHES:  # so that threads which count at once read the vocabulary once
         encoding = _load()
     tokens = start = 0
     while start < len(text):

@@ -13,6 +13,7 @@ from ..memory.archive.index import language_event
 from ..memory.archive.memories import touches_attention
 from ..memory.banners import banner_of
 from ..memory.errors import ArchiveError, EmbeddingError
+from ..memory.locks import CACHES
 from ..memory.metrics import cost
 from ..memory.record import SHORT_ID, Owner, Record, Tip
 from ..memory.running_turn import RunningTurn
@@ -48,7 +49,7 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
         read = {**(work.view.read or {}), record.turn: record}
         view = replace(past(parts.archive, work.view.owner, record.tip), read=read)
         after = replace(work, state=replace(work.state, events=()), view=view)
-        with parts.lock:
+        with CACHES:
             cache = parts.turn_caches.pop(key_of(state, runtime, work.settings), None)
         stored: dict[str, Any] = {"fixed": fixed[0]["digest"]} if fixed else {}
         if cache is not None and (line := _at_once(record, cache.began)):

@@ -16,12 +16,13 @@ from ..compressions import Compression
 from ..dates import When
 from ..efforts import Effort
 from ..errors import ArchiveFormatError, ArchiveUnavailableError, SessionNotFoundError
+from ..locks import CACHES
 from ..messages import clean
 from ..record import Owner, Record, Tip
 from ..search.embeddings import QueryEmbedding
 from .database import Database
 from .index import any_of, look_up
-from .lineage import CACHING, RECORDS, Lineage, Session, Snapshot, weight
+from .lineage import RECORDS, Lineage, Session, Snapshot, weight
 from .protocol import Branch, EffortList, Found, Pointing, Saved
 from .query import pointing
 from .records import state_of
@@ -133,7 +134,7 @@ class Reader:
 
     def known(self, session: Session, tip: Tip) -> Snapshot | None:
         """Return the snapshot of a tip if it is cached."""
-        with CACHING:
+        with CACHES:
             return self._snapshots.get((self._edition(session), tip))
 
     def take(
@@ -142,7 +143,7 @@ class Reader:
         """Cache what was just committed after all turns of a session, so that it is not read."""
         after = replace(session, turns=session.turns + 1, newest=snapshot.row)
         edition = self._edition(session)
-        with CACHING:
+        with CACHES:
             if record.status != "command":
                 self._records[edition, snapshot.segments[0].run, record.turn] = record
             self._snapshots[edition, record.tip] = snapshot
@@ -159,7 +160,7 @@ class Reader:
     def forget(self) -> None:
         """Empty the caches: something in them was erased, or the archive is closed."""
         self.rewritten = monotonic()
-        with CACHING:
+        with CACHES:
             for cache in (self._sessions, self._snapshots, self._records, self._matrices):
                 cache.clear()
 
@@ -189,7 +190,7 @@ class Reader:
     def _session(self, moment: Moment, owner: Owner) -> Session | None:
         """Return a session, None if there is none; from the cache if it was read recently."""
         key = (self._database.opened, owner)
-        with CACHING:
+        with CACHES:
             at, session = self._sessions.get(key) or (0.0, None)
         # An open connection may see an older moment than the one that the cache was filled at.
         if not moment.opened and at > max(self._thread.since, self.rewritten):
@@ -198,7 +199,7 @@ class Reader:
             session = Session.of(moment.connection(), owner)
         except SessionNotFoundError:
             return None
-        with CACHING:
+        with CACHES:
             self._sessions[self._database.opened, owner] = moment.at, session
         return session
 
@@ -221,7 +222,7 @@ class Reader:
             snapshot = Snapshot.of(moment.connection(), session, tip)
             if snapshot is None:
                 return Snapshot((), 0)
-            with CACHING:
+            with CACHES:
                 self._snapshots[self._edition(session), tip] = snapshot
         return snapshot
 

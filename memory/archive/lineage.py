@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, wraps
-from threading import Lock
 from typing import Any, NamedTuple, Self, TypeVar, TypeVarTuple
 
 from cachetools import LRUCache
@@ -18,6 +17,7 @@ from sqlalchemy import Connection, CursorResult, Row, Select, bindparam, select
 from ..compressions import Compression, from_data
 from ..efforts import Effort, changed, left_by
 from ..errors import SessionNotFoundError
+from ..locks import CACHES
 from ..messages import length
 from ..names import session_name
 from ..record import Owner, Record, Tip
@@ -64,9 +64,6 @@ def weight(record: Record) -> int:
     """Return as how many records one counts in the cache."""
     return min(RECORDS, 1 + length(record.messages) // _LARGE)
 
-
-CACHING = Lock()
-"""Guards the caches that lineages of all threads share."""
 
 _SPARE = 8
 """Further changes that are read at once: an effort seldom changes its status more than twice."""
@@ -300,7 +297,7 @@ def _cached(read: Callable[["Lineage", *Ts], T]) -> Callable[["Lineage", *Ts], T
 class Lineage:
     """What one tip of a session sees.
 
-    `records` and `vectors` (of `Matrix`) are caches that lineages share under `CACHING`. Their keys
+    `records` and `vectors` (of `Matrix`) are caches that lineages share under `CACHES`. Their keys
     have the `edition` of the session, which changes when a record loses something or an older one
     gets a vector.
     """
@@ -348,12 +345,12 @@ class Lineage:
         """Return the records of these turns, ascending."""
         parts = [*self._by_segment(numbers)]
         keys = [(self.edition, one.run, number) for one, part in parts for number in part]
-        with CACHING:
+        with CACHES:
             by_number = {key[-1]: self.records[key] for key in keys if key in self.records}
         unread = [number for number in numbers if number not in by_number]
         for row in self._rows(unread, (*RECORD, turns.c.run)):
             record = by_number[row.turn] = record_of(row)
-            with CACHING:
+            with CACHES:
                 self.records[self.edition, row.run, row.turn] = record
         return tuple(by_number[number] for number in sorted(by_number))
 

@@ -21,12 +21,13 @@ from sqlalchemy.exc import DBAPIError
 
 from ..efforts import Effort, left_by
 from ..errors import ArchiveError, EmbeddingError, SessionNotFoundError
+from ..locks import CACHES
 from ..record import Group, Owner, Record
 from ..search.embeddings import Embedder, QueryEmbedding, Vector
 from ..search.passages import passages
 from .database import Database, upsert
 from .index import among
-from .lineage import CACHING, CHANGES, Lineage, Session
+from .lineage import CHANGES, Lineage, Session
 from .records import record_of
 from .schema import (
     PASSAGE_BITS,
@@ -359,13 +360,13 @@ def cosines_of(lineage: Lineage, table: sa.Table, meaning: QueryEmbedding) -> Co
     from .matrix import Matrix  # noqa: PLC0415 (numpy comes with an extra)
 
     key = (lineage.edition, table.name, meaning.model)
-    with CACHING:
+    with CACHES:
         matrix = lineage.vectors.get(key) or Matrix()
     bound = {"session": lineage.session.id, "model": meaning.model, "last": matrix.last}
     rows = lineage.connection.execute(_AFTER[table.name], bound).all()
     if rows:
         matrix = matrix.with_bytes(*zip(*rows, strict=True))
-        with CACHING, suppress(ValueError):  # it may be larger than the cache
+        with CACHES, suppress(ValueError):  # it may be larger than the cache
             lineage.vectors[key] = matrix
     cosines: Cosines = matrix.cosines(meaning.vector, _DIGITS)
     return cosines

@@ -18,7 +18,6 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from threading import Lock
 from time import monotonic
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
@@ -33,6 +32,7 @@ except ImportError as error:
 
 from ..archive.memories import SqlAttention
 from ..errors import AttentionError
+from ..locks import CACHES
 from .law import Kept, Memory
 
 T = TypeVar("T")
@@ -66,8 +66,7 @@ class RedisAttention(SqlAttention):
         super().__init__(table.database, threshold=table.threshold, capacity=table.capacity)
         self._client, self._prefix = client, prefix
         self._late: dict[str, object] = {}
-        # Without the lock a change would be lost that comes while earlier ones are dropped.
-        self._lock, self._away, self._rested = Lock(), False, 0.0
+        self._away, self._rested = False, 0.0
 
     @classmethod
     def from_url(cls, url: str, table: SqlAttention, *, prefix: str = "ebbtide") -> Self:
@@ -82,7 +81,7 @@ class RedisAttention(SqlAttention):
 
     def changed(self, user_id: str) -> bool:
         """Write the cache of a user anew, whose table has changed; False without Redis."""
-        with self._lock:
+        with CACHES:  # else a change would be lost that comes while earlier ones are dropped
             self._late[user_id] = object()
         return bool(self._ask(lambda: self._written(user_id)))
 
@@ -158,7 +157,7 @@ class RedisAttention(SqlAttention):
             self._delete_late()
             answer = command()
         except RedisError as error:
-            with self._lock:
+            with CACHES:
                 away, self._away, self._rested = self._away, True, monotonic() + _REST
             if not away:
                 kind = type(error).__name__  # its text may name hosts and values
@@ -179,7 +178,7 @@ class RedisAttention(SqlAttention):
             pipeline.expire(changes, _DAY_SECONDS)
             pipeline.delete(*cached)
         pipeline.execute()
-        with self._lock:  # another change may have come since
+        with CACHES:  # another change may have come since
             self._late = {k: mark for k, mark in self._late.items() if late.get(k) is not mark}
 
 

@@ -6,8 +6,9 @@ The fixed parts are the system message and the tool schemas; what they leave is 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal, TypeAlias, TypeVar
+
+from sqlalchemy.util import memoized_property
 
 from ...prompts.loader import render
 from ..errors import SettingsError
@@ -27,7 +28,7 @@ DIGITS = 6
 """Hex digits of the digest of a message: 24 bits tell the messages of one context apart."""
 
 
-@dataclass(frozen=True)  # without slots: `cached_property` needs a `__dict__`
+@dataclass(frozen=True)  # without slots: `memoized_property` needs a `__dict__`
 class Part:
     """A piece of the context, its size in tokens, and the turn that it shows, if any."""
 
@@ -36,7 +37,7 @@ class Part:
     tokens: int
     turn: int | None = None
 
-    @cached_property
+    @memoized_property
     def digests(self) -> str:
         """The digests of the messages: enough to compare two prompts."""
         return "".join(digest([message], DIGITS) for message in self.messages)

@@ -3,12 +3,12 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import chain
 from operator import attrgetter
 from typing import Any
 
 from rapidfuzz.distance import Prefix
+from sqlalchemy.util import memoized_property
 
 from ..messages import Message
 from ..names import ranges, ranges_between, span
@@ -36,7 +36,7 @@ from .rounds import concluded, last_cuts, older_cuts, request_cuts, without_last
 _SHORTEST_USEFUL = 128  # tokens of the shortest turn that says more than the note of what is hidden
 
 
-@dataclass(frozen=True)  # without slots: `cached_property` needs a `__dict__`
+@dataclass(frozen=True)  # without slots: `memoized_property` needs a `__dict__`
 class WorkingContext:
     """The prompt of a model call in parts, the plan behind it, and what it leaves out."""
 
@@ -45,12 +45,12 @@ class WorkingContext:
     budget: int
     left_out: Mapping[str, Any] = field(default_factory=dict)
 
-    @cached_property
+    @memoized_property
     def messages(self) -> tuple[Message, ...]:
         """The messages of all parts, in order, in which each tool call has an id of its own."""
         return with_own_ids([*chain.from_iterable(map(attrgetter("messages"), self.parts))])
 
-    @cached_property
+    @memoized_property
     def sent(self) -> str:
         """The digests of all messages, `DIGITS` for each."""
         return "".join(map(attrgetter("digests"), self.parts))

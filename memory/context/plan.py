@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
 from typing import Any, Literal, TypeAlias
+
+from sqlalchemy.util import memoized_property
 
 from ..names import numbers, ranges
 
@@ -75,7 +76,7 @@ class Rounds:
         return cls(**{**state, **items})
 
 
-@dataclass(frozen=True)  # without slots: `cached_property` needs a `__dict__`
+@dataclass(frozen=True)  # without slots: `memoized_property` needs a `__dict__`
 class Plan:
     """Which turns the context shows, and how. What came after it was made is appended to it."""
 
@@ -125,7 +126,7 @@ class Plan:
         """
         return turn > self.after_turn or turn in self.turns
 
-    @cached_property
+    @memoized_property
     def room(self) -> int:
         """The room that it was made for, in tokens, 0 for none: its parts have shares of that.
 

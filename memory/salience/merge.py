@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from threading import Lock
 from typing import Literal, TypeAlias
 
 from cachetools import LRUCache
@@ -11,6 +10,7 @@ from rapidfuzz import fuzz
 
 from ..compressions import DONE, STRENGTH, Item, Kind
 from ..errors import EmbeddingError
+from ..locks import CACHES
 from ..search.embeddings import Embedder, Vector, likeness
 from ..search.terms import words
 from ..veto import differ
@@ -138,7 +138,7 @@ def embedding_similarity(embedder: Embedder | None, capacity: int = _VECTORS) ->
     It caches the vectors of `capacity` texts. Without a model, or if it fails, letters are
     compared, which is logged once. Opposite vectors count as no more alike than unrelated ones.
     """
-    cache, caching = LRUCache[str, Vector](capacity), Lock()
+    cache = LRUCache[str, Vector](capacity)
     logged = False
 
     def by_letters(texts: Sequence[str], columns: Sequence[str], reason: object) -> Table:
@@ -152,14 +152,14 @@ def embedding_similarity(embedder: Embedder | None, capacity: int = _VECTORS) ->
         if embedder is None:
             return by_letters(texts, columns, "no embeddings given")
         distinct = [*dict.fromkeys([*texts, *columns])]
-        with caching:
+        with CACHES:
             vectors = {text: cache[text] for text in distinct if text in cache}
         missing = [text for text in distinct if text not in vectors]
         try:
             vectors |= zip(missing, embedder.documents(missing) if missing else (), strict=True)
         except EmbeddingError as error:
             return by_letters(texts, columns, error)
-        with caching:
+        with CACHES:
             cache.update((text, vectors[text]) for text in distinct)
         return [[likeness(vectors[text], vectors[other]) for other in columns] for text in texts]
 

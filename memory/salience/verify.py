@@ -3,10 +3,11 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Literal, TypeAlias
 
 from rapidfuzz import fuzz
+from sqlalchemy.util import memoized_property
 
 from ..compressions import CUT, Item, Kind, Speaker
 from ..efforts import one_line
@@ -63,7 +64,7 @@ _QUOTATION_MARKS = "\"'`\u201c\u201d\u2018\u2019\u201e\u00ab\u00bb\u300c\u300d\u
 """The marks that models add around a quote."""
 
 
-@dataclass(frozen=True)  # without slots: `cached_property` needs a `__dict__`
+@dataclass(frozen=True)  # without slots: `memoized_property` needs a `__dict__`
 class Source:
     """A text that may be quoted: the words of a message or of a quote that is kept."""
 
@@ -71,7 +72,7 @@ class Source:
     words: str
     speaker: Speaker = ""
 
-    @cached_property
+    @memoized_property
     def folded(self) -> str:
         """The words with each run of white space as one space."""
         return one_line(self.words)

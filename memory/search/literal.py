@@ -3,7 +3,8 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+
+from sqlalchemy.util import memoized_property
 
 _LEAST_WORDS = 3  # words of a phrase: two stand side by side by chance
 _LEAST_CHARACTERS = 4  # of a word with signs or digits
@@ -19,24 +20,24 @@ def _plain(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-@dataclass(frozen=True)  # without slots: `cached_property` needs a `__dict__`
+@dataclass(frozen=True)  # without slots: `memoized_property` needs a `__dict__`
 class Literal:
     """The phrases of a query, and its words with signs or digits."""
 
     query: str
 
-    @cached_property
+    @memoized_property
     def _ends(self) -> str:
         if len(self.query) <= _MOST:
             return self.query
         return f"{self.query[: _MOST // 2]}\n{self.query[-_MOST // 2 :]}"
 
-    @cached_property
+    @memoized_property
     def _lines(self) -> Sequence[re.Pattern[str]]:
         lines = [_plain(line) for line in self._ends.splitlines()]
         return [_pattern(line) for line in lines if len(line.split()) >= _LEAST_WORDS]
 
-    @cached_property
+    @memoized_property
     def _names(self) -> Sequence[re.Pattern[str]]:
         words = (word.strip(_AROUND) for word in _plain(self._ends).split())
         long = dict.fromkeys(word for word in words if len(word) >= _LEAST_CHARACTERS)

@@ -7,9 +7,10 @@ benchmarks/recall.py. The figures at the constants are R@5 / evidence within 1,0
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import fsum, log
 from typing import Literal, TypeAlias
+
+from sqlalchemy.util import memoized_property
 
 _SATURATION = 1.2  # BM25's k1, as Lucene has it
 
@@ -89,7 +90,7 @@ class Passages:
     named: Sequence[bool]
     dated: Sequence[bool]
 
-    @cached_property
+    @memoized_property
     def near(self) -> list[tuple[int, int]]:
         """The pairs of rows that are in each other's window: close, and of one effort."""
         topics, turns = self.topics, self.turns
@@ -110,7 +111,7 @@ class Passages:
             sums[other] += numbers[row]
         return sums
 
-    @cached_property
+    @memoized_property
     def counted(self) -> list[Says]:
         """What they say, halved where a passage only asks."""
         return [
@@ -118,7 +119,7 @@ class Passages:
             for says, asks in zip(self.says, self.asks, strict=True)
         ]
 
-    @cached_property
+    @memoized_property
     def counted_near(self) -> list[Says]:
         """What is said in each passage's window, so counted."""
         counted = self.counted

@@ -4,9 +4,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from operator import attrgetter
-from threading import Lock
 from typing import Any, NamedTuple
 
 from cachetools import LRUCache, cachedmethod
@@ -19,6 +18,7 @@ from langchain_core.runnables.configurable import DynamicRunnable
 from langchain_core.runnables.fallbacks import RunnableWithFallbacks
 from langchain_core.tools import BaseTool
 from langgraph.runtime import Runtime
+from sqlalchemy.util import memoized_property
 
 from ...memory.archive.protocol import Archive
 from ...memory.attention.law import Attention
@@ -27,10 +27,11 @@ from ...memory.context.budget import Part, fixed_parts, instructions
 from ...memory.efforts import EffortState
 from ...memory.errors import AttentionError, SettingsError
 from ...memory.keywords import KeywordCache
+from ...memory.locks import CACHES
 from ...memory.messages import fingerprint
 from ...memory.questions import What
 from ...memory.record import Owner
-from ...memory.running_turn import LAYING_OUT, LaidOut, laid_out_cache
+from ...memory.running_turn import LaidOut, laid_out_cache
 from ...memory.salience.merge import Similarity
 from ...memory.search.embeddings import Embedder
 from ...memory.settings import Settings, resolve
@@ -87,8 +88,8 @@ class AgentParts:
     a request tells what the agent has.
     `system` is the application's part of the system message. `attention` is a cache in front of
     the archive's. `fixed` has the tokens of system message and tools if only the caller knows them.
-    `turn_caches` has a `TurnCache` for each turn that runs, loaded once for all its nodes; `lock`
-    guards them. `provider` serves the model.
+    `turn_caches` has a `TurnCache` for each turn that runs, loaded once for all its nodes.
+    `provider` serves the model.
     `given` are the purposes for which the application gave a model, and `load` makes one by name.
     """
 
@@ -115,7 +116,6 @@ class AgentParts:
     keywords: KeywordCache = field(default_factory=KeywordCache)
     laid_out: LaidOut = field(default_factory=laid_out_cache)
     turn_caches: LRUCache[Any, Any] = field(default_factory=lambda: LRUCache(CACHED_TURNS))
-    lock: Any = field(default_factory=Lock)
     provider: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -128,7 +128,7 @@ class AgentParts:
         is_plain = isinstance(self.model, BaseChatModel)  # and not what `bind` made of one
         return getattr(self.model if is_plain else base_of(self.model), "profile", None) or {}
 
-    @cached_property
+    @memoized_property
     def alone(self) -> int:
         """The tokens of what an application without a memory would send in each call."""
         if not self.system:  # then it sends no system message
@@ -139,9 +139,9 @@ class AgentParts:
     def forget(self) -> None:
         """Empty the caches of what was read of the archive: something was erased in it."""
         self.keywords.clear()
-        with LAYING_OUT:
+        with CACHES:
             self.laid_out.clear()
-        with self.lock:
+        with CACHES:
             self.turn_caches.clear()
 
     def frame(self, context: object, ambient_window: int | None) -> Frame:
@@ -175,7 +175,7 @@ class AgentParts:
     @cachedmethod(
         attrgetter("_openings"),
         key=lambda _, settings: (settings.anchor, settings.context_budget),
-        lock=attrgetter("lock"),
+        lock=lambda _: CACHES,
     )
     def opening(self, settings: Settings) -> tuple[Part, Part]:
         """Return the parts that every call has: the system message and the tool schemas."""
@@ -185,7 +185,7 @@ class AgentParts:
     @cachedmethod(
         attrgetter("_openings"),
         key=lambda _, settings: ("event", settings.anchor, settings.context_budget),
-        lock=attrgetter("lock"),
+        lock=lambda _: CACHES,
     )
     def opening_event(self, settings: Settings) -> Mapping[str, Any]:
         """Return the event with which these parts are stored, when they are new to a thread."""

@@ -17,6 +17,7 @@ from ...memory.context.plan import Plan
 from ...memory.context.rounds import left_until
 from ...memory.dates import stamp
 from ...memory.errors import ArchiveError, InputError, SessionNotFoundError
+from ...memory.locks import CACHES
 from ...memory.messages import Message, answered
 from ...memory.recalled import restored, stored
 from ...memory.record import Event, Group, Owner, Part, Record, Tip, first_round, memberships
@@ -259,11 +260,11 @@ def key_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -> 
 
 def _cache_of(key: TurnKey, state: TurnState, parts: AgentParts) -> TurnCache:
     """Return the cache of the turn that runs, loaded if no node of this process has loaded it."""
-    with parts.lock:
+    with CACHES:
         cache: TurnCache | None = parts.turn_caches.get(key)
     if cache is None:
         cache = load_cache(state, parts.archive, key.session)
-        with parts.lock:
+        with CACHES:
             parts.turn_caches[key] = cache
     return cache
 

@@ -20,7 +20,7 @@ from ebbtide.memory.archive.sql import SqlArchive
 from tests.agents import Talk, talk
 from tests.faults.places import Place
 
-CHILDREN, TURNS = 6, 6
+CHILDREN, TURNS = 12, 3
 PATIENCE = 60
 """Seconds after which a child that hangs says where, and ends."""
 
@@ -80,6 +80,7 @@ def kept(archive: SqlArchive) -> dict[str, int]:
 
 def main(place: Place, threads: int) -> None:
     """Use the archive, fork, close it while the children talk, and report."""
+    sys.setswitchinterval(1e-6)  # threads are interrupted anywhere, also while they hold a lock
     chat = talk(place.root, lambda _: "yes", archive=place.archive())
     say(chat, "parent")
     with talking(chat, threads):

@@ -18,4 +18,4 @@ def test_every_turn_of_a_forked_process_is_kept(place: Place, threads: int) -> N
     assert json.loads(done.printed) == {
         "codes": [0] * CHILDREN,
         "turns": {f"child {number}": TURNS for number in range(CHILDREN)},
-    }
+    }, done.failed[-4_000:]
