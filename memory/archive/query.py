@@ -2,8 +2,10 @@
 
 import json
 from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
+from heapq import nlargest
 from itertools import chain
+from math import fsum
 from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, bindparam, literal, select, union_all
@@ -189,17 +191,36 @@ def rarest(
     return {term: rarity(total, counts[term]) for term in present[:RAREST]}
 
 
-def strongest(said: Said, rare: Rare) -> list[int]:
+_ROUNDING = 1e-9  # more than sums of rarities in another order differ by
+
+
+def strongest(said: Said, rare: Rare, least: int) -> list[int]:
     """Return ids by the sum of the rarities of their terms, of equals the newest first.
 
-    >>> strongest({"port": [9, 8], "login": [7]}, {"login": 3.0, "port": 1.0})
+    There are at least the `least` first ones, if so many have a term. Terms of which nobody needs
+    to know everything, since what has only them is behind those, are not gone through.
+
+    >>> strongest({"port": [9, 8], "login": [7]}, {"login": 3.0, "port": 1.0}, 3)
     [7, 9, 8]
+    >>> strongest({"port": [9, 8], "login": [7]}, {"login": 3.0, "port": 1.0}, 1)
+    [7]
     """
+    having = {term: said[term] if isinstance(said[term], Set) else {*said[term]} for term in rare}
     sums: dict[int, float] = {}
-    for term, weight in rare.items():
-        known = sums.get
-        sums |= {number: known(number, 0.0) + weight for number in said[term]}
-    return sorted(sorted(sums, reverse=True), key=sums.__getitem__, reverse=True)
+    left, bound = fsum(rare.values()), 0.0
+    for heaviest in sorted(rare, key=rare.__getitem__, reverse=True):
+        if len(sums) >= least:
+            bound = nlargest(least, sums.values())[-1]
+            if bound > left + _ROUNDING:
+                break
+        new = having[heaviest] - sums.keys()
+        sums |= dict.fromkeys(new, 0.0)
+        for term, weight in rare.items():
+            for number in new & having[term]:
+                sums[number] += weight
+        left -= rare[heaviest]
+    first = sorted((number for number, weight in sums.items() if weight >= bound), reverse=True)
+    return sorted(first, key=sums.__getitem__, reverse=True)
 
 
 def pointing(lineage: Lineage, message: str) -> Pointing:
@@ -214,7 +235,7 @@ def pointing(lineage: Lineage, message: str) -> Pointing:
     if not rare:
         return Pointing({}, {})
     by_turns, by_headings = (
-        terms_of(strongest(said, rare)[:_BEST], said, rare) for said in (by_turn, headings)
+        terms_of(strongest(said, rare, _BEST)[:_BEST], said, rare) for said in (by_turn, headings)
     )
     by_name: dict[str | int, list[frozenset[str]]] = {}
     ids = {"turns": [*by_turns], "changes": [*by_headings]}
