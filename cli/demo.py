@@ -140,7 +140,7 @@ def _results(home: Home, thread: str, stats: Report) -> list[tuple[str, str]]:
         (tip,) = archive.tips(owner)
         efforts = archive.at(owner, tip).efforts(len(SCRIPT)).efforts
         findings = archive.verify(owner)
-    break_even = max(turn.turn for turn in stats.turns if turn.total >= turn.full_history)
+    break_even = max(turn.turn for turn in stats.turns if turn.total >= turn.last_full_history)
     last, saved = stats.turns[-1], 1 - stats.sent / stats.full_history
     statuses = " and ".join({effort.status for effort in efforts})
     intact = "verified: intact, every turn once"
@@ -152,7 +152,7 @@ def _results(home: Home, thread: str, stats: Report) -> list[tuple[str, str]]:
             "Less is sent",
             f"from turn {break_even + 1} on; before it instructions and tools weigh more",
         ),
-        ("The last turn", f"sent {last.total:,} tokens, full history {last.full_history:,}"),
+        ("The last turn", f"sent {last.total:,} tokens, full history {last.last_full_history:,}"),
         ("Efforts", f"{len(efforts)}, all {statuses}"),
         ("Archive", "; ".join(finding.what for finding in findings) or intact),
     ]
@@ -251,8 +251,8 @@ def _bar(turn: TurnTokens, marks: Mapping[str, str]) -> Text:
     """Return a bar of the tokens that a turn sent, part by part, and the figures below it."""
     lengths = {name: -(-turn.parts.get(name, 0) // _BLOCK) for name in PARTS}
     blocks = [(marks[name] * length, PARTS[name].style) for name, length in lengths.items()]
-    saved = "░" * (max(0, turn.full_history - turn.total) // _BLOCK)
-    figures = f"\nsent {turn.total:,}, full history {turn.full_history:,}: "
+    saved = "░" * (max(0, turn.last_full_history - turn.total) // _BLOCK)
+    figures = f"\nsent {turn.total:,}, full history {turn.last_full_history:,}: "
     return Text.assemble(*blocks, (saved, _HISTORY), figures, by_part(turn.parts))
 
 

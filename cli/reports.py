@@ -160,8 +160,9 @@ def stats_tables(
     )
     for turn in figures.turns[-_ROWS:]:
         expanded = turn.parts.get("expanded", 0)
-        values = (turn.total, expanded, turn.always_expanded, turn.full_history)
-        saves = turn.total <= turn.full_history  # before it, the instructions are most of a call
+        values = (turn.total, expanded, turn.last_always_expanded, turn.last_full_history)
+        # Before it saves anything, the instructions are most of a call.
+        saves = turn.total <= turn.last_full_history
         turns.add_row(
             str(turn.turn), *map(_figure, values), _percent(turn.savings if saves else None)
         )

@@ -50,9 +50,10 @@ def mark(axes: Any, events: Mapping[int, str]) -> None:
 def draw_turns(name: str, turns: Sequence[Any], events: Mapping[int, str], **options: Any) -> str:
     """Draw what each turn sent, and its baselines; return where the plot is."""
     few = len(turns) <= SHORT
+    always = [turn.last_always_expanded for turn in turns]
     lines = {
-        "full history": ("k^:" if few else "k:", [turn.full_history for turn in turns]),
-        "always expanded": ("C1s--" if few else "C1-.", [turn.always_expanded for turn in turns]),
+        "full history": ("k^:" if few else "k:", [turn.last_full_history for turn in turns]),
+        "always expanded": ("C1s--" if few else "C1-.", always),
         "sent": ("C0o-" if few else "C0-", [turn.total for turn in turns]),
     }
     return draw_lines(name, lines, events, **options)

@@ -40,7 +40,7 @@ def main() -> None:
     table = Table(*HEADS, "sent", "full\nhistory", title="Tokens of the last call")
     for turn in figures.turns:
         parts = [turn.parts.get(part, 0) for part in PARTS]
-        sizes = (turn.total - sum(parts), *parts, turn.total, turn.full_history)
+        sizes = (turn.total - sum(parts), *parts, turn.total, turn.last_full_history)
         table.add_row(str(turn.turn), *(f"{size:,}" for size in sizes))
     before = figures.turns[CONCLUDED - 1].calls[0].parts["turns"]
     after = figures.turns[-1].parts["memory"]
@@ -64,7 +64,7 @@ def talk() -> Any:
 def draw(turns: Any) -> None:
     """Draw what each turn sent, its parts, and the budget."""
     lines = {
-        "full history": ("k^:", [turn.full_history for turn in turns]),
+        "full history": ("k^:", [turn.last_full_history for turn in turns]),
         "sent": ("C0o-", [turn.total for turn in turns]),
         "turns, word for word": ("C1s--", [turn.parts.get("turns") for turn in turns]),
         "summary": ("C2D-.", [turn.parts.get("memory") for turn in turns]),

@@ -51,7 +51,7 @@ def main() -> None:
         table = Table(*HEADS, "full\nhistory", title=title)
         for row, event in sorted(events.items()):
             counts, turn = shown[len(SETUP) + row - 1], figures.turns[len(SETUP) + row - 1]
-            sizes = (*counts, turn.parts.get("expanded", 0), turn.total, turn.full_history)
+            sizes = (*counts, turn.parts.get("expanded", 0), turn.total, turn.last_full_history)
             table.add_row(str(row), event, *(f"{size:,}" for size in sizes))
         print(table, sums(figures), sep="\n")
     axes: Any = {"xlabel": "turns after the five efforts", "xscale": "log", "ylim": (450, 300_000)}

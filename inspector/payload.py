@@ -71,8 +71,11 @@ def session(
     entries = []
     for earlier, record in zip([None, *talked], talked, strict=False):
         baseline = baselines.get(record.turn)
-        full = {"full_history": baseline.full_history, "full": baseline.full} if baseline else {}
-        entries.append({**_heading(record), "calls": _calls(record, earlier), **full})
+        entry = {**_heading(record), "calls": _calls(record, earlier)}
+        if baseline:
+            entry["full_history"] = baseline.full_history
+            entry["last_full_history"] = baseline.last_full_history
+        entries.append(entry)
     return {
         "session": {**named(owner), "turn": tip.turn, "id": tip.id},
         "turns": entries,

@@ -66,15 +66,15 @@ class CallTokens:
 class TurnTokens:
     """The calls of a turn, and what an application without a memory would have sent in it.
 
-    `full_history` is what such an application's last call would have sent: its instructions and
-    tool schemas, and every message so far except calls and results of the memory's tools; `full`
-    is that of all its calls, of which it makes none for the memory's tools.
+    `full_history` is what all calls of such an application would have sent, `last_full_history`
+    what its last one would: its instructions and tool schemas, and every message so far except
+    calls and results of the memory's tools, for which it makes no calls.
     """
 
     turn: int
     calls: tuple[CallTokens, ...]
     full_history: int
-    full: int
+    last_full_history: int
 
     @property
     def parts(self) -> Mapping[str, int]:
@@ -96,7 +96,12 @@ class TurnTokens:
         return sum(call.total for call in self.calls)
 
     @property
-    def always_expanded(self) -> int:
+    def expanded(self) -> int:
+        """The tokens of expanded logs in all calls of the turn."""
+        return sum(call.parts.get("expanded", 0) for call in self.calls)
+
+    @property
+    def last_always_expanded(self) -> int:
         """The always-expanded baseline of the last call."""
         return self.calls[-1].always_expanded
 
@@ -107,7 +112,8 @@ class TurnTokens:
         >>> TurnTokens(1, (CallTokens(1, {"system": 250}, 250),), 1_000, 1_000).savings
         0.75
         """
-        return _ratio(self.full_history - self.total, self.full_history)
+        full = self.last_full_history
+        return _ratio(full - self.total, full)
 
 
 PURPOSES = ("answer", "summary", "extraction", "background", "anchor")
@@ -182,7 +188,7 @@ MEANINGS: Mapping[str, str] = {
     "running_expansions": "expanded logs that are in the context still",
     "false_decay_rate": "automatic collapses that an expansion undid within 2 turns",
     "tokens_saved_by_decay": "tokens of collapsed logs, for each call that was sent without them",
-    "expansion_overhead": "share of expanded logs in the last call of a turn, on average",
+    "expansion_overhead": "share of expanded logs in the calls of a turn, on average",
     "savings_vs_full_history": "what all calls saved of full history",
     "savings_of_last_call": "what the last call saved of full history",
     "sent": "tokens of all calls",
@@ -215,7 +221,7 @@ def report(records: Sequence[Record], count: TokenCounter = count_tokens) -> Rep
     calls, saved = _calls(events)
     costs = [*_context(records, count)]
     turns = tuple(_turns(costs, calls))
-    sent, full = sum(call.total for call in calls), sum(turn.full for turn in turns)
+    sent, full = sum(call.total for call in calls), sum(turn.full_history for turn in turns)
     compressed = [e["tokens"] for _, e in events if e["type"] == "compressed" and e.get("tokens")]
     searches = [*_searches(events)]
     is_long = bool(turns) and _is_long(costs, calls)
@@ -227,7 +233,7 @@ def report(records: Sequence[Record], count: TokenCounter = count_tokens) -> Rep
         running_expansions=len(expansions) - len(ended),
         false_decay_rate=_ratio(_premature(expansions), auto),
         tokens_saved_by_decay=saved,
-        expansion_overhead=_mean(turn.parts.get("expanded", 0) / turn.total for turn in turns),
+        expansion_overhead=_mean(turn.expanded / turn.sent for turn in turns),
         savings_vs_full_history=_ratio(full - sent, full) if is_long else None,
         savings_of_last_call=turns[-1].savings if is_long else None,
         sent=sent,
@@ -414,7 +420,7 @@ def _turns(costs: Iterable[tuple[int, Event]], calls: Iterable[CallTokens]) -> I
         if turn in by_turn:
             last = event["before"][-1] if event["before"] else event["said"] - event["answer"]
             full = sum(fixed + before for before in event["before"])
-            yield TurnTokens(turn, tuple(by_turn[turn]), fixed + last, full)
+            yield TurnTokens(turn, tuple(by_turn[turn]), full, fixed + last)
 
 
 def _is_long(costs: Iterable[tuple[int, Event]], calls: Sequence[CallTokens]) -> bool:

@@ -108,10 +108,10 @@ function contextFigure(entries, open, unit = "turn") {
     .map((call) => ({ turn: turn.turn, why: whyOf(call), total: d3.max(turn.calls, sum) })));
   const top = d3.max([...calls.map(sum), ...budgets.map((row) => row.budget)]) || 1;
   const ceiling = 1.5 * top;
-  const all = some.filter((turn) => turn.full_history != null);
-  const above = all.findIndex((turn) => turn.full_history > ceiling);
+  const all = some.filter((turn) => turn.last_full_history != null);
+  const above = all.findIndex((turn) => turn.last_full_history > ceiling);
   const full = above < 0 ? all : all.slice(0, above);
-  const end = all.length ? `full history${above < 0 ? "" : ` ↗ ${short(all.at(-1).full_history)} in turn ${all.at(-1).turn}`} ` : "";
+  const end = all.length ? `full history${above < 0 ? "" : ` ↗ ${short(all.at(-1).last_full_history)} in turn ${all.at(-1).turn}`} ` : "";
   const last = (d3.max(entries, (turn) => turn.turn) || 1) + 1;
   const plotted = () => {
     const plot = Plot.plot({
@@ -121,8 +121,8 @@ function contextFigure(entries, open, unit = "turn") {
       marks: [
         Plot.rectY(rows, { x1: "turn", x2: "end", y1: "from", y2: "to", fill: (row) => `url(#fill-${row.part})`, insetLeft: 0.4, insetRight: 0.4,
           title: (row) => `${unit} ${row.of}: ${row.label}, ${tokens(row.tokens)} tokens` }),
-        Plot.lineY(full, { x: (turn) => turn.turn + 0.5, y: "full_history", stroke: "currentColor", strokeOpacity: 0.65, strokeWidth: 1.5, strokeDasharray: "3,3" }),
-        Plot.text(full.slice(-1), { x: (turn) => turn.turn + 0.5, y: "full_history", text: () => end, textAnchor: (full.at(-1)?.turn ?? 0) > last / 4 ? "end" : "start", dx: (full.at(-1)?.turn ?? 0) > last / 4 ? -8 : 8, stroke: "var(--paper)", fill: "currentColor" }),
+        Plot.lineY(full, { x: (turn) => turn.turn + 0.5, y: "last_full_history", stroke: "currentColor", strokeOpacity: 0.65, strokeWidth: 1.5, strokeDasharray: "3,3" }),
+        Plot.text(full.slice(-1), { x: (turn) => turn.turn + 0.5, y: "last_full_history", text: () => end, textAnchor: (full.at(-1)?.turn ?? 0) > last / 4 ? "end" : "start", dx: (full.at(-1)?.turn ?? 0) > last / 4 ? -8 : 8, stroke: "var(--paper)", fill: "currentColor" }),
         Plot.lineY(budgets.length ? [...budgets, { ...budgets.at(-1), turn: last }] : [], { x: "turn", y: "budget", stroke: "currentColor", strokeWidth: 1.5, curve: "step-after" }),
         Plot.text(budgets.slice(-1), { x: last, y: "budget", text: () => "budget", textAnchor: "end", dy: -8, stroke: "var(--paper)", fill: "currentColor" }),
         Plot.dot(changes.length > 200 ? [] : changes, { x: (row) => row.turn + 0.5, y: "total", symbol: "triangle", rotate: 180, fill: "currentColor", r: 4, dy: -9,
@@ -181,7 +181,7 @@ function costFigure(entries) {
   let sent = 0, full = 0;
   for (const turn of entries) {
     for (const call of turn.calls) sent += sum(call);
-    full += turn.full || 0;
+    full += turn.full_history || 0;
     if (turn.calls.length) rows.push({ turn: turn.turn, tokens: sent, kind: "sent" }, { turn: turn.turn, tokens: full, kind: "full history" });
   }
   const thin = rows.length < 1600 ? rows : rows.filter((_, place) => place % (2 * Math.ceil(rows.length / 1600)) < 2);

@@ -37,7 +37,7 @@ function chooser(data, at, number) {
 function sessionFacts(data) {
   const calls = data.turns.flatMap((turn) => turn.calls);
   const sent = d3.sum(calls, sum);
-  const full = d3.sum(data.turns, (turn) => turn.full || 0);
+  const full = d3.sum(data.turns, (turn) => turn.full_history || 0);
   const usage = calls.map((call) => call.usage).filter(Boolean);
   const [input, cached] = [d3.sum(usage, (entry) => entry.input_tokens || 0), d3.sum(usage, cachedIn)];
   const largest = d3.greatest(calls, sum);
@@ -100,7 +100,7 @@ async function contextView(at) {
   const drawn = contextFigure(data.turns, (turn, part) => { location.hash = link(at, "turn", turn, { part }); });
   const rows = data.turns.slice(-200).reverse().map((turn) => [
     turnLink(at, turn.turn), turn.efforts.join(", "),
-    turn.calls.length, turn.calls.length ? d3.max(turn.calls, sum) : 0, turn.full_history || 0, turn.status]);
+    turn.calls.length, turn.calls.length ? d3.max(turn.calls, sum) : 0, turn.last_full_history || 0, turn.status]);
   return [patterns(STATES), make("h2", {}, "What the model was sent"), sessionFacts(data), chooser(data, at, 0), ...drawn.drawn,
     quiet("Click a bar to open its turn. The plan says which summaries, logs and turns the prompt shows; between two changes of it (▼) the prompt grows at its end only, so that a provider's cache holds."), live(at, data.session),
     make("h2", {}, `In the prompt after turn ${data.session.turn}`), standingTable(data, at, data.standing || {}),
@@ -119,7 +119,7 @@ function turnFacts(turn, own) {
   const usage = usageOf(turn);
   const total = (key) => d3.sum(usage, (entry) => entry[key] || 0);
   const money = cost(usage);
-  const full = own?.full || 0;
+  const full = own?.full_history || 0;
   const saved = full > sent ? `: ${percent(1 - sent / full)} saved` : "";
   return facts([
     ["Sent", short(sent), `tokens in ${turn.calls.length} ${turn.calls.length === 1 ? "call" : "calls"}, each of at most ${tokens(turn.calls[0]?.budget)}`],
@@ -410,7 +410,7 @@ function costsOf(at, entries, metrics) {
   const rows = entries.filter((turn) => turn.calls.length).slice(-200).reverse().map((turn) => {
     const own = usageOf(turn);
     const total = (key) => d3.sum(own, (entry) => entry[key] || 0);
-    return [turnLink(at, turn.turn), turn.calls.length, d3.sum(turn.calls, sum), turn.full || 0,
+    return [turnLink(at, turn.turn), turn.calls.length, d3.sum(turn.calls, sum), turn.full_history || 0,
       total("input_tokens"), d3.sum(own, cachedIn), total("output_tokens"), ...priced(cost(own) ?? "–")];
   });
   const { costs = [], meanings = {}, ...figures } = metrics;

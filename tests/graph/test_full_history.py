@@ -55,7 +55,7 @@ def test_full_history_is_what_an_agent_without_a_memory_sends(tmp_path: Path) ->
         state = ours.say(words)
 
     found = report(ours.records(state))
-    assert [turn.full_history for turn in found.turns] == last
+    assert [turn.last_full_history for turn in found.turns] == last
     assert found.full_history == sum(map(sent, plain.sent))
 
 

@@ -76,7 +76,7 @@ def test_the_context_stays_below_one_ceiling(life: Life) -> None:
 
 def test_the_full_history_grows(life: Life) -> None:
     """What was said has more than a hundred tokens per turn: 100,000 after 1,000 turns."""
-    full = [turn.full_history for turn in life.report.turns]
+    full = [turn.last_full_history for turn in life.report.turns]
 
     assert full == sorted(full)
     assert full[-1] > 100 * TURNS * life.efforts

@@ -367,7 +367,8 @@ def test_the_page_agrees_with_itself(remembering: tuple[str, Any, SqlArchive]) -
         for turn in range(one["from"], after["from"])
     }
 
-    assert sum(turn.get("full", 0) for turn in told["turns"]) == told["metrics"]["full_history"]
+    in_turns = sum(turn.get("full_history", 0) for turn in told["turns"])
+    assert in_turns == told["metrics"]["full_history"]
     assert drawn_as == logs
 
 

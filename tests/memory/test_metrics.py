@@ -100,11 +100,11 @@ def test_the_cost_of_the_context() -> None:
         CallTokens(2, {"system": 40}, 40),
         CallTokens(2, {"system": 40, "expanded": 60}, 100),
     )
-    assert found.turns[1] == TurnTokens(2, (first, second), 20 + 100 + 70, 170 + 190)
+    assert found.turns[1] == TurnTokens(2, (first, second), 170 + 190, 20 + 100 + 70)
     assert (found.sent, found.full_history) == (180, 90 + 170 + 190)
     assert found.savings_vs_full_history == 270 / 450
     assert found.savings_of_last_call == 90 / 190
-    assert found.expansion_overhead == 0.6 / 2
+    assert found.expansion_overhead == 60 / 140 / 2
 
 
 def test_what_a_turn_said() -> None:
