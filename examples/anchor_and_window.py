@@ -45,7 +45,8 @@ def main() -> None:
         words = next(m.text for m in reversed(state["messages"]) if m.type == "human")
         cells = (str(ambient_turns), anchor.replace("\n", ", "), f"{report['total']:,}")
         table.add_row(str(memory["turn"]), words, *cells, f"{shares[-1]:.0%}")
-    print(table)
+    why = "so that the window is small and exact, and only the anchor reminds"
+    print(table, f"Settings here, {why}: {settings!r}", sep="\n")
     for question, (state, _) in zip((ANCHORED, FOUND), turns[-2:], strict=True):
         print(f"{question} {state['messages'][-1].text}")
     if axes := begin("turn", "prefix of the call before, a fraction"):

@@ -1,11 +1,10 @@
 """The agent with tools, as a node of a larger graph, and in an LCEL chain."""
 
 import os
-from importlib import import_module
-from importlib.util import find_spec
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from drawing import DASHED, MISSING, begin, save
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -13,10 +12,8 @@ from langgraph.graph import START, MessagesState, StateGraph
 from rich import print  # noqa: A004 (prints tables as well)
 from rich.table import Table
 
-from ebbtide import DiskArchive, MemoryState, build_memory_graph
+from ebbtide import DiskArchive, MemoryState, Settings, build_memory_graph
 from ebbtide.graph.models import choose_model
-
-charts: Any = import_module("matplotlib.figure") if find_spec("matplotlib") else None
 
 SAID = (
     "Let's work on the late parcel: order A-17 should have come on Monday",
@@ -66,11 +63,10 @@ def main() -> None:
         facts = (str(end["memory"][key]) for key in ("turn", "active_effort"))
         table.add_row(name, *facts, str(size), end["messages"][-1].text)
     print(table, f"The larger graph counted {ends['in a graph']['requests']} requests.")
-    if charts:
-        chart = charts.Figure(figsize=(7, 3.5), layout="constrained")
-        chart.subplots().bar([*ends], sizes)
-        chart.savefig("embed_in_langchain.png")
-    print("Plot: embed_in_langchain.png" if charts else "For a plot, install matplotlib.")
+    if axes := begin("where the agent runs", "last call (tokens)"):
+        axes.bar([*ends], sizes)
+        axes.axhline(Settings().context_budget, **DASHED)
+    print(save(axes, "embed_in_langchain", legend={}) if axes else MISSING)
 
 
 if __name__ == "__main__":

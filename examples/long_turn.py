@@ -42,7 +42,7 @@ def main() -> None:
     """Run the turn, and show what every seventh model call was sent."""
     has_key = "OPENAI_API_KEY" in os.environ
     model = choose_model(None, os.environ) if has_key else ScriptedModel(script())
-    budget = 4_000  # the default is 16,000; with less it shows sooner what leaves
+    budget = 4_000
     with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
         options: Any = {"settings": Settings(context_budget=budget), "archive": archive}
         options["summary_model"] = model if has_key else ScriptedModel()
@@ -63,6 +63,7 @@ def main() -> None:
         row = (request, str(summaries[number]), str(results))
         table.add_row(str(number + 1), f"{sizes[number]:,}", *row)
     print(table, f"Largest of {len(sizes)} calls: {max(sizes):,} tokens of {budget:,}.")
+    print(f"Settings here, so that results leave sooner: {options['settings']!r}")
     if axes := begin("call of the model", "tokens"):
         axes.plot(range(1, len(sizes) + 1), sizes, label="context")
         axes.axhline(budget, **DASHED)

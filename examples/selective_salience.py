@@ -52,7 +52,7 @@ def main() -> None:
                 span = compressed[0].split("(")[1].rstrip(") -") if compressed else ""
                 cells = (f"{sizes[-1]:,}", f"{report['total']:,}", f"{sum(history):,}")
                 table.add_row(str(turn), span, *cells)
-    print(table)
+    print(table, f"Settings here, so that compression begins sooner: {settings!r}", sep="\n")
     for sentence in (*HOLDING, GONE):
         print(f"{'verbatim' if sentence in sent else 'gone':8} {sentence}")
     if axes := begin("turn", "tokens"):
