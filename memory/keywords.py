@@ -35,7 +35,8 @@ KEYWORD_TURNS = 50
 """Newest turns of an effort that give keywords: it bounds what a long effort costs."""
 
 END = 4_000
-"""Characters read at each end of a text: the middle of a longer one is pasted material."""
+"""Characters at each end of a text that are compared with keywords: the middle of a longer one is
+pasted material."""
 
 _LOG_WEIGHT = 0.4
 """Weight of a keyword that only the user's words in the log have."""
@@ -136,6 +137,15 @@ def terms_of(text: str) -> tuple[str, ...]:
 def _has_parts(mark: str) -> bool:
     """Tell whether an identifier is more than one word, which is a term anyway."""
     return not mark.isalnum()
+
+
+def ends(text: str) -> str:
+    """Return a text, of one of more than 8,000 characters its first and last 4,000.
+
+    >>> len(ends("a" * 9_000))
+    8001
+    """
+    return text if len(text) <= 2 * END else f"{text[:END]}\n{text[-END:]}"
 
 
 def passages_of(text: str) -> list[frozenset[str]]:

@@ -1,7 +1,7 @@
 """Find the efforts that the running turn refers to, and why: id, keywords, tool call or search."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from heapq import nlargest
 from itertools import chain, filterfalse, islice, repeat
@@ -20,6 +20,7 @@ from .keywords import (
     KeywordCache,
     Keywords,
     about,
+    ends,
     keywords_of,
     passages_of,
     terms_of,
@@ -43,6 +44,7 @@ _WORD = f"[^\\W{CJK}]"
 _QUALIFIED = re.compile(r"(?<![\w.:@%~/-])[\w.:@%~-]{1,160}/[\w-]{1,64}(?![\w/-]|\.\w)")
 
 _NAME_WORDS = 16  # words of the longest name that is looked for in a text
+_AT_ONCE = 10_000  # ids of a long text that are looked up at once: all of a page would fill memory
 _QUALIFIED_IDS = 8  # qualified ids of one text that are looked up: each may cost a query
 
 
@@ -53,13 +55,17 @@ def mentionable(text: str) -> frozenset[str]:
     >>> sorted(mentionable("the auth bug"))
     ['auth', 'auth-bug', 'bug', 'the', 'the-auth', 'the-auth-bug']
     """
-    line, ids = hyphenated(text), set[str]()
+    return frozenset(_runs_of_words(text))
+
+
+def _runs_of_words(text: str) -> Iterator[str]:
+    line = hyphenated(text)
     spans = [*map(re.Match.span, _TOKEN.finditer(line))]
     for first, (start, _) in enumerate(spans):
         for _, end in spans[first : first + _NAME_WORDS]:
-            if end - start <= SLUG_LENGTH:
-                ids.add(line[start:end])
-    return frozenset(ids)
+            if end - start > SLUG_LENGTH:
+                break
+            yield line[start:end]
 
 
 def qualified_words(text: str) -> tuple[str, ...]:
@@ -74,13 +80,10 @@ def qualified_words(text: str) -> tuple[str, ...]:
 def own_words(text: str) -> str:
     r"""Return a text without the banners and quotes of the memory.
 
-    Of a text of more than 8,000 characters only the first and last 4,000 are returned.
-
     >>> own_words("Look:\n--- Concluded effort: a ---\nWhat now?")
     'Look:\n\nWhat now?'
     """
-    plain = BANNER.sub("", unquoted(text))
-    return plain if len(plain) <= 2 * END else f"{plain[:END]}\n{plain[-END:]}"
+    return BANNER.sub("", unquoted(text))
 
 
 def statements(messages: Sequence[Message]) -> list[str]:
@@ -100,29 +103,46 @@ def mentions(
     """Return ids that texts could mention, efforts of other sessions in them, and their remainders.
 
     A remainder is a text without the qualified ids: `t1/auth-bug` must not count as a mention of
-    this session's `auth-bug`. Efforts outside the context are looked up too, a few per text.
+    this session's `auth-bug`. Efforts outside the context are looked up too, a few per text. Of the
+    ids that a long text could mention only those of existing efforts are returned.
     """
     names = dict[str, str]()
     for said in texts:
-        for word in qualified_words(said) if "/" in said else ():
+        # The ends of a long text first: a pasted page may be full of paths.
+        for word in qualified_words(f"{ends(said)}\n{said}") if "/" in said else ():
             session, name = parted(word)
             names[word] = f"{session}/{hyphenated(name)}"
     written = dict[str, str]()
     if names:
         known = {effort.id for effort in work.view.efforts_named([*{*names.values()}], ())}
         written = {word: id_ for word, id_ in names.items() if id_ in known and is_qualified(id_)}
-    for name in _foreign_efforts(work):
-        written[name] = name
+    foreign = _foreign_efforts(work)
+    written |= {name: name for name in foreign}
+    lowered = [said.lower() for said in texts] if written else []
     mentioned, remainders = set[str](), [*texts]
     # The longest first: a shorter id may be the end of a longer one.
     for word in sorted(written, key=len, reverse=True):
+        if not any(word.lower() in said for said in lowered):
+            continue  # in a long text a pattern takes far longer
         whole_word = rf"(?<!{_WORD})(?<![@%~/-]){re.escape(word)}(?!{_WORD})"
         pattern = re.compile(whole_word, re.IGNORECASE)
         if any(map(pattern.search, texts)):
             mentioned.add(written[word])
         remainders = [pattern.sub(" ", remainder) for remainder in remainders]
-    ids = frozenset[str]().union(*map(mentionable, remainders))
+    ids = frozenset[str]().union(*(_ids_in(work, said, foreign) for said in remainders))
     return ids, frozenset(mentioned), remainders
+
+
+def _ids_in(work: RunningTurn, text: str, foreign: Iterable[str]) -> frozenset[str]:
+    """Return all ids that a text could mention; of a long text those of existing efforts."""
+    if len(text) <= 2 * END:
+        return mentionable(text)
+    names, found = {parted(name)[1] for name in foreign}, set[str]()
+    runs = _runs_of_words(text)  # of a page they are a million
+    while part := {*islice(runs, _AT_ONCE)}:
+        found |= names & part
+        found.update(effort.id for effort in work.known([*part]))
+    return frozenset(found)
 
 
 def _foreign_efforts(work: RunningTurn) -> tuple[str, ...]:
@@ -191,9 +211,9 @@ def reference(effort: str, kind: Kind, words: Sequence[str]) -> Event:
 def _references(work: RunningTurn, cache: KeywordCache) -> dict[str, tuple[Kind, list[str]]]:
     """Return the efforts that the turn refers to, each with the first kind that holds."""
     question, *answer = statements(work.view.running.messages)
-    ids, elsewhere, texts = mentions(work, [*map(own_words, (question, *answer))])
-    newest = work.view.efforts(_COMPARED)
-    mentioned = ids | elsewhere | _inflected(work, texts, newest.total)
+    ids, elsewhere, whole = mentions(work, [*map(own_words, (question, *answer))])
+    newest, texts = work.view.efforts(_COMPARED), [*map(ends, whole)]
+    mentioned = ids | elsewhere | _inflected(work, whole, newest.total)
     if foreign := _foreign_efforts(work):
         mentioned |= _foreign_by_name(work, foreign, ids)
     found: dict[str, tuple[Kind, list[str]]] = {}
@@ -231,23 +251,21 @@ def _inflected(work: RunningTurn, texts: Sequence[str], total: int) -> frozenset
     """
     names = [*filterfalse(is_qualified, (*work.state.open, *work.state.summaries))]
     if total > len({*work.state.open, *work.state.summaries}):
-        names += _evicted_with_words_of(work, texts)
+        names += _evicted_with_words_of(work, map(ends, texts))
     spelled = {name: _as_searched(name) for name in names}
     found = set[str]()
-    for said in texts:
-        lines = _as_searched(said)
+    for said in texts if spelled else ():
+        spoken = _as_searched(said)
+        lines = [f"-{line}-" for line in spoken]
         for of in dict.fromkeys(["english", language(said), work.settings.language]):
-            stems = [_stemmed(line, of) for line in lines]
+            stems = [f"-{_stemmed(line, of)}-" for line in spoken]
             for name, keys in spelled.items():
                 several = "-" in name
                 forms = [_stemmed(key, of) for key in keys] if several else keys
-                if _stands_in(forms, stems if several else lines):
+                among = stems if several else lines
+                if any(f"-{form}-" in line for form in forms for line in among):
                     found.add(name)
     return frozenset(found)
-
-
-def _stands_in(forms: Iterable[str], lines: Sequence[str]) -> bool:
-    return any(f"-{form}-" in f"-{line}-" for form in forms for line in lines)
 
 
 def _as_searched(text: str) -> Sequence[str]:
@@ -273,7 +291,9 @@ def _stemmed(line: str, of: str) -> str:
     >>> _stemmed("auth-bugs", "english"), _stemmed("rechnungen-prufen", "german")
     ('auth-bug', 'rechnung-pruf')
     """
-    return "-".join(stem(stemmed(word, of)) for word in line.split("-"))
+    split = line.split("-")
+    stems = {word: stem(stemmed(word, of)) for word in {*split}}
+    return "-".join(map(stems.__getitem__, split))
 
 
 _REPEATED = 2
@@ -297,7 +317,7 @@ def _used_results(
         return sum(term in keywords for keywords in vocabulary.values()) <= limit
 
     found = {}
-    telling = [term for term in terms_of(own_words(answer)) if is_distinctive(term)]
+    telling = [term for term in terms_of(ends(own_words(answer))) if is_distinctive(term)]
     for name, (queries, shown) in results.items():
         known = {*terms_of(question), *terms_of(queries)}
         terms = {*terms_of(shown)} - known
@@ -471,6 +491,6 @@ def _terms_of(work: RunningTurn, turn: int) -> Keywords:
     for record in work.view.turns([turn]):
         mentioned = {event["effort"] for event in record.events if event["type"] in event_types}
         if mentioned <= {*record.efforts}:
-            texts += map(own_words, statements(record.messages))
+            texts += map(ends, map(own_words, statements(record.messages)))
     terms = chain.from_iterable(map(terms_of, texts))
     return dict.fromkeys(islice(dict.fromkeys(terms), MOST_KEYWORDS), 1.0)

@@ -412,10 +412,12 @@ class Lineage:
         unread = [name for name in candidates if name not in efforts]
         if unread:
             rows = self.changes(unread)
+            # What does not exist is cached too, but not all words of a long text.
+            found = unread if len(unread) <= _MOST_NAMES else [*rows]
             efforts.update(
-                (name, effort_of(rows[name]) if name in rows else None) for name in unread
+                (name, effort_of(rows[name]) if name in rows else None) for name in found
             )
-        return tuple(effort for name in candidates if (effort := efforts[name]))
+        return tuple(effort for name in candidates if (effort := efforts.get(name)))
 
     @_cached
     def _effort_names(self) -> frozenset[str] | None:

@@ -116,6 +116,36 @@ def test_an_open_effort_is_mentioned_by_its_goal_and_log(talk: Conversation) -> 
     assert talk.state.open["trip"]["last_referenced_turn"] == 8
 
 
+PASTED = "".join(f"The pump in hall {n} runs at {n + 20} bar. " for n in range(400))
+"""More than is compared with keywords."""
+
+IN_THE_MIDDLE = f"{PASTED} Are the {{}} related? {PASTED}"
+
+
+@pytest.mark.parametrize("said", ["auth-bug, then,", "AUTH BUGS"])
+def test_an_id_counts_wherever_it_stands_in_a_long_message(talk: Conversation, said: str) -> None:
+    """A mail with a pasted page may name an effort behind the page's first lines."""
+    assert referenced(talk, IN_THE_MIDDLE.format(said)) == ["auth-bug"]
+    assert referenced(talk, "And now?", answer=IN_THE_MIDDLE.format(said)) == ["auth-bug"]
+
+
+@pytest.mark.parametrize("cached", [2_000, 1])
+def test_a_long_message_names_an_evicted_effort(talk: Conversation, cached: int) -> None:
+    """However many efforts the session has: their names are cached only if they are few."""
+    talk.patch.setattr("ebbtide.memory.archive.lineage._MOST_NAMES", cached)
+    talk.follow([[]] * 5)
+
+    assert referenced(talk, IN_THE_MIDDLE.format("auth-bug, css")) == ["auth-bug", "css"]
+
+
+def test_keywords_count_at_the_ends_of_a_long_message(talk: Conversation) -> None:
+    """What stands between them is pasted: most words of most efforts are somewhere in a page."""
+    keywords = "The gateway takes the certificate."
+
+    assert referenced(talk, f"{PASTED} {keywords} {PASTED}") == []
+    assert referenced(talk, f"{keywords} {PASTED}") == ["auth-bug"]
+
+
 def test_keywords_do_not_bring_an_evicted_effort_back(talk: Conversation) -> None:
     """Two keywords of an evicted effort are a matter of search."""
     talk.follow([[], [], [], [], []])
@@ -249,6 +279,16 @@ def test_an_id_is_compared_as_search_compares_words(
     talk.turn(said)
 
     assert reasons(talk)[effort] == ("id", [effort])
+
+
+@pytest.mark.parametrize("overlap", [1, 2, 3])
+def test_the_overlap_is_how_many_keywords_are_a_reference(talk: Conversation, overlap: int) -> None:
+    """One less is none."""
+    talk.set(min_keyword_overlap=overlap)
+    words = ["gateway", "certificate", "rotated"]
+
+    assert referenced(talk, " ".join(words[: overlap - 1]) or OTHER) == []
+    assert referenced(talk, " ".join(words[:overlap])) == ["auth-bug"]
 
 
 @pytest.mark.parametrize(

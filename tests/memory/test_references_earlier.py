@@ -35,6 +35,15 @@ def test_it_is_referenced(here: Conversation, said: str) -> None:
     assert here.state.summaries == {AUTH: 2}
 
 
+@pytest.mark.parametrize("said", [AUTH, "the auth bug"])
+def test_it_is_referenced_in_a_long_message(here: Conversation, said: str) -> None:
+    """Wherever it is named between pasted lines."""
+    pasted = "The pump runs at 20 bar. " * 400
+    here.turn(f"{pasted} What of {said}? {pasted}")
+
+    assert here.state.summaries == {AUTH: 2}
+
+
 @pytest.mark.parametrize("said", ["What of t1?", "t1/auth", f"x-{AUTH}x", "t2/css"])
 def test_other_words_are_no_reference(here: Conversation, said: str) -> None:
     """Neither is a part of its id, nor a longer word."""

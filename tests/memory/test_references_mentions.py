@@ -26,11 +26,3 @@ def test_what_the_memory_wrote_is_no_mention(quoted: str) -> None:
 
     assert "auth-bug" not in mentionable(said)
     assert {"css", "api"} <= mentionable(said)
-
-
-def test_of_a_long_text_both_ends_are_read() -> None:
-    """A long paste costs no more than its beginning and its end."""
-    said = own_words("css " + "x " * 50_000 + "api")
-
-    assert len(said) < 10_000
-    assert {"css", "api"} <= mentionable(said)
