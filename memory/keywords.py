@@ -1,13 +1,13 @@
 """The keywords of efforts, and which of them a text has.
 
 Keywords are the terms of an effort's name, goal and summary, the identifiers of its log, and the
-most frequent other terms of the log. What only the assistant and tools say counts least: it adds to
-the share of a text, but it is no keyword that makes a reference.
+most frequent other terms of the log. Other words that only the assistant and tools say count least:
+they add to the share of a text, but are no keywords that make a reference.
 """
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import chain, islice, pairwise
@@ -139,6 +139,12 @@ def _has_parts(mark: str) -> bool:
     return not mark.isalnum()
 
 
+def _as_terms(names: Iterable[str]) -> Iterator[str]:
+    """Yield identifiers as `terms_of` has them: of one word its stem."""
+    for mark in names:
+        yield from (mark,) if _has_parts(mark) else content(mark)
+
+
 def ends(text: str) -> str:
     """Return a text, of one of more than 8,000 characters its first and last 4,000.
 
@@ -179,7 +185,7 @@ def about(
     """Return which of these efforts a text is about, with the keywords that tell so.
 
     The text, which comes first, or one of its passages must have `overlap` distinctive keywords,
-    and they must have a share of it.
+    and they must have a share of it. An identifier of several words counts as several.
 
     >>> vocabulary = {"css": {"colour": 1.0, "grid": 1.0, "login": 1.0}, "auth": {"login": 1.0}}
     >>> about([["grid", "colour", "login"]], vocabulary, ["css", "auth"])
@@ -188,9 +194,18 @@ def about(
     found: dict[str, tuple[str, ...]] = {}
     for matches in _weighed(passages, vocabulary, efforts, recent):
         for name, match in matches.items():
-            if match.share >= _SHARE - _ROUNDING and len(match.words) >= overlap:
+            if match.share >= _SHARE - _ROUNDING and _number(match.words) >= overlap:
                 found.setdefault(name, match.words)
     return found
+
+
+def _number(words: Iterable[str]) -> int:
+    """Return how many keywords these are, with the words of identifiers.
+
+    >>> _number(["port"]), _number(["err_config_key"]), _number(["auth", "auth.ts"])
+    (1, 4, 2)
+    """
+    return len({*words, *chain.from_iterable(map(content, filter(_has_parts, words)))})
 
 
 def evidence(
@@ -271,11 +286,15 @@ def _matches(
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """In how many texts of a turn each term stands: those of the user, of others, identifiers."""
+    """In how many texts of a turn each term stands: those of the user, and those of others.
+
+    Identifiers stand apart: those that people or the model say, and those of tool results.
+    """
 
     user: Counter[str] = field(default_factory=Counter)
     others: Counter[str] = field(default_factory=Counter)
     marks: Counter[str] = field(default_factory=Counter)
+    results: Counter[str] = field(default_factory=Counter)
 
 
 def counted(messages: Iterable[Message]) -> Counts:
@@ -285,8 +304,10 @@ def counted(messages: Iterable[Message]) -> Counts:
         for part in countable(message):
             text, of_user = part[:END], message["type"] == "human"
             (counts.user if of_user else counts.others).update(terms_of(text))
-            if message["type"] != "tool":
-                counts.marks.update(marks(text))
+            if message["type"] == "tool":  # a result tells at its end what went wrong
+                counts.results.update(_as_terms(marks(ends(part))))
+            else:
+                counts.marks.update(_as_terms(marks(text)))
     return counts
 
 
@@ -348,24 +369,27 @@ def keywords(
 ) -> dict[str, float]:
     """Return up to `limit` keywords: the terms of the heading, then of the log the frequent ones.
 
-    After `full_weight` keywords the user's other words in the log weigh less than 1. As many terms
-    that only the assistant and tools say come last.
+    After `full_weight` keywords the user's other words in the log weigh less than 1. As many
+    identifiers that only tools say follow, and as many terms that only the assistant and tools say.
 
     >>> said = {"type": "human", "data": {"content": "axios fails in api.ts"}}
     >>> keywords(["auth-bug"], [counted([said])], 5)
     {'auth': 1.0, 'bug': 1.0, 'api.ts': 1.0, 'axio': 1.0, 'fail': 1.0}
     """
-    user, others, named = Counter[str](), Counter[str](), Counter[str]()
+    total = Counts()
     for turn in turns:
-        user.update(turn.user)
-        others.update(turn.others)
-        named.update(turn.marks)
+        total.user.update(turn.user)
+        total.others.update(turn.others)
+        total.marks.update(turn.marks)
+        total.results.update(turn.results)
     weights = dict.fromkeys(chain.from_iterable(map(terms_of, heading)), 1.0)
-    for mark, _ in named.most_common():
+    for mark, _ in total.marks.most_common():
         weights.setdefault(mark, 1.0)
-    for term, _ in user.most_common():
+    for term, _ in total.user.most_common():
         weights.setdefault(term, 1.0 if len(weights) < full_weight else _LOG_WEIGHT)
     weights = dict(islice(weights.items(), limit))
-    for term, _ in others.most_common(limit):
+    for mark, _ in total.results.most_common(limit):
+        weights.setdefault(mark, 1.0)
+    for term, _ in total.others.most_common(limit):
         weights.setdefault(term, ASSISTANT_WEIGHT)
     return weights

@@ -99,6 +99,38 @@ def test_a_long_talk_about_an_effort_keeps_it(talk: Conversation) -> None:
     assert [*talk.state.expanded] == ["auth-bug"]
 
 
+TRACE = """\
+[webpack-cli] Error: error:0308010C:digital envelope routines::unsupported
+    at Module.createHash (node_modules/webpack/lib/util/createHash.js:135:53)
+  opensslErrorStack: [ 'error:03000086:digital envelope routines::initialization error' ],
+  code: 'ERR_OSSL_EVP_UNSUPPORTED'
+Node.js v17.4.0, exit status EX_SOFTWARE
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ("Does ERR_OSSL_EVP_UNSUPPORTED come back?", ["build"]),
+        ("Where is EX_SOFTWARE from, and ERR_OSSL_EVP_UNSUPPORTED?", ["build"]),
+        ("Is the initialization of the digital envelope routines wrong?", []),
+        ("Is that unsupported?", []),
+    ],
+)
+def test_an_error_code_that_only_a_tool_said_is_a_keyword(
+    talk: Conversation, said: str, found: list[str]
+) -> None:
+    """Its other words are none: a tool says most words of a trade."""
+    talk.ask("It fails.")
+    talk.run(call("open_effort", name="build"))
+    talk.look_up(TRACE)
+    talk.answer("I see it.")
+    talk.turn("Pin it, please.", call("close_effort"))
+    talk.turn(OTHER)
+
+    assert referenced(talk, said) == found
+
+
 def test_the_running_turn_does_not_refer_to_itself(talk: Conversation) -> None:
     """What is said in an open effort for the first time is no reference to it."""
     talk.turn("Now something else.", call("open_effort", name="trip"))

@@ -61,6 +61,16 @@ def test_words_of_the_assistant_weigh_least() -> None:
     assert found["teal"] > found["color"]
 
 
+def test_identifiers_of_one_word_are_compared_by_their_stem() -> None:
+    """In the assistant's words as in those of the text, which is stemmed as a whole."""
+    log = [human("It fails."), ai("EADDRINUSE, whatever maxRetries is.")]
+    words = {"server": keywords(["server"], [counted(log)], 50)}
+
+    found = about(passages_of("Does EADDRINUSE depend on maxRetries?"), words, words)
+
+    assert found == {"server": ("eaddrinus", "maxretri")}
+
+
 @pytest.mark.parametrize(
     ("said", "found"),
     [
