@@ -219,10 +219,10 @@ def search(  # noqa: PLR0913 (the arguments of the tool)
         until: The last day.
 
     Raises:
-        CommandError: The query is empty, or a date is not valid.
+        CommandError: The query is empty, a date is not valid, `since` is after `until`, or an
+            argument has the wrong type.
     """
-    if not isinstance(query, str):
-        raise CommandError(f"query must be a text, got {query!r}")
+    _check({"query": query, "since": since, "until": until}, also, limit)
     phrasings = (also,) if isinstance(also, str) else tuple(also)
     work = _work(thread_at(agent, config))
     try:
@@ -231,6 +231,17 @@ def search(  # noqa: PLR0913 (the arguments of the tool)
         raise CommandError(str(error)) from error
     answer: Mapping[str, Any] = found[1]
     return answer
+
+
+def _check(texts: Mapping[str, Any], also: Any, limit: Any) -> None:
+    """Raise `CommandError` for an argument of a search that has the wrong type."""
+    for name, value in texts.items():
+        if not isinstance(value, str):
+            raise CommandError(f"{name} must be a text, got {value!r}")
+    if not isinstance(also, Sequence) or not all(isinstance(text, str) for text in also):
+        raise CommandError(f"also must be a list of texts, got {also!r}")
+    if type(limit) is not int or limit < 0:
+        raise CommandError(f"limit must be a number of 0 or more, got {limit!r}")
 
 
 def stats(agent: Agent, config: RunnableConfig) -> Report:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...prompts.loader import render
 from ..archive.protocol import WEAK, Elsewhere, Found
-from ..dates import When, dates, instant, period, undated
+from ..dates import Days, When, dates, instant, period, undated
 from ..efforts import happened
 from ..errors import EmbeddingError, ToolError
 from ..running_turn import RunningTurn
@@ -24,6 +24,7 @@ _MOST = 20  # results that a model can request: more would not fit the budget
 _COUNTED = 50  # results of other sessions that are counted: beyond it the number says little
 _PASSAGES = 200  # passages that are read: all that a search finds
 _UNMATCHED = 20  # words that are named as said by nobody
+_WORD_SHOWN = 80  # characters of such a word: encoded data, and Chinese without commas, are one
 _READ = 4_000  # characters of a phrasing whose words are looked for: a pasted page has thousands
 _LONGEST = 20_000  # characters of a phrasing that are searched, half of them from its end
 _PHRASINGS = 3  # further phrasings of a query: each costs a search
@@ -79,16 +80,24 @@ def _shortened(text: str) -> str:
 
 
 def _when(work: RunningTurn, since: str, until: str) -> When:
-    """Return how the search reads time; raises `ToolError` for what is no date."""
-    zone = work.settings.timezone
-    bounds = {}
-    for name, written in (("since", since), ("until", until)):
-        days = period(written) if written.strip() else None
-        if written.strip() and days is None:
-            raise ToolError(render("no_date", name=name, value=repr(written[:40])))
-        # Until a day is until its end.
-        bounds[name] = instant(days[name == "until"], zone) if days else ""
-    return When(work.now, zone, language=work.settings.language, **bounds)
+    """Return how the search reads time; raises `ToolError` for what is no period."""
+    first, last = _days("since", since), _days("until", until)
+    if first and last and first[0] > last[0] and first[0] >= last[1]:
+        reversed_bounds = {"since": repr(since.strip()), "until": repr(until.strip())}
+        raise ToolError(render("dates_reversed", **reversed_bounds))
+    zone, language = work.settings.timezone, work.settings.language
+    begin = instant(first[0], zone) if first else ""
+    end = instant(last[1], zone) if last else ""  # until a day is until its end
+    return When(work.now, zone, begin, end, language)
+
+
+def _days(name: str, written: str) -> Days | None:
+    """Return the period that a bound names, None if it is left out."""
+    if not written.strip():
+        return None
+    if (days := period(written)) is None:
+        raise ToolError(render("no_date", name=name, value=repr(written[:40])))
+    return days
 
 
 def _own(work: RunningTurn, phrasings: Sequence[str], when: When) -> list[Found]:
@@ -148,4 +157,5 @@ def _unmatched(
     absent = work.view.branch.unsaid(terms)
     absent = absent.difference(*(hit.said for hit in hits))
     words = dict.fromkeys(word for text in texts for word in unsaid_words(text, absent))
-    return [*words][:_UNMATCHED]
+    shown = [*words][:_UNMATCHED]
+    return [one if len(one) <= _WORD_SHOWN else f"{one[:_WORD_SHOWN]}…" for one in shown]

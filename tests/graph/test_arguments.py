@@ -1,5 +1,7 @@
 """Arguments of the wrong kind: each time an error that has the value and says what to pass."""
 
+import re
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +111,28 @@ def test_a_number_that_is_none(tmp_path: Path, number: Any) -> None:
         commands.messages(chat.agent, THREAD, number)
 
     assert [message.text for message in transcript(chat.agent, THREAD)[0]] == ["Hello", "yes"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("also", None),
+        ("also", 3),
+        ("also", ["port", None]),
+        ("limit", "2"),
+        ("limit", None),
+        ("limit", -1),
+        ("limit", True),
+        ("since", date(2026, 3, 22)),
+        ("until", None),
+    ],
+)
+def test_an_argument_of_search_that_is_none(tmp_path: Path, name: str, value: Any) -> None:
+    """The error names the argument and its value."""
+    chat = talk(tmp_path, ["yes"])
+    chat.say("Hello")
+    with pytest.raises(CommandError, match=f"{name} must be .*, got {re.escape(repr(value))}"):
+        commands.search(chat.agent, THREAD, "port", **{name: value})
 
 
 @pytest.mark.parametrize("command", [commands.search, commands.open_effort, commands.expand_effort])
