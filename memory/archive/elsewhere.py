@@ -10,7 +10,7 @@ from sqlalchemy import Connection, func, select
 from ..names import session_name
 from ..record import Owner, Tip
 from ..search.ranking import Rare, Topics, rarity, score
-from ..search.terms import further_terms, naming_terms, query_terms, tells
+from ..search.terms import further_terms, naming_terms, query_terms, tells, title_terms
 from .index import among, any_of
 from .lineage import TIP, Lineage, Segment, Session, Snapshot, effort_of
 from .protocol import Elsewhere
@@ -108,7 +108,9 @@ class OtherSessions:
         found = terms_of(strongest(by_turn, rare)[:_CANDIDATES], by_turn, rare)
         hits = [*self._efforts(headings, rare), *self._turns(found, passages, rare)]
         weight = sum(rare.values())
-        unknown = sum(not passages[term] and not headings[term] for term in required)
+        titles = title_terms(query)
+        asked_for = [term for term in required if term not in titles]
+        unknown = sum(not passages[term] and not headings[term] for term in asked_for)
         asked = weight + unknown * rarity(total)
         highest = max((sum(rare[term] for term in hit.said) for hit in hits), default=0.0)
         counts = {term: max(len(by_turn[term]), len(headings[term])) for term in rare}

@@ -18,7 +18,17 @@ from sqlalchemy import and_, func, select
 from ..dates import When, said_dates, undated
 from ..search.embeddings import QueryEmbedding
 from ..search.ranking import SHORT, Passages, Rare, Scores, Topics, rarity, score
-from ..search.terms import further_terms, is_pair, names, names_of_words, query_terms, tells, terms
+from ..search.terms import (
+    further_terms,
+    is_pair,
+    leading_name,
+    names,
+    names_of_words,
+    query_terms,
+    tells,
+    terms,
+    title_terms,
+)
 from .index import SPEAKER, any_of
 from .lineage import AMBIENT, CHANGES, Lineage
 from .protocol import WEAK, Found
@@ -243,6 +253,8 @@ def _look_up(lineage: Lineage, query: str, meaning: QueryEmbedding | None, when:
     parts = frozenset[str]().union(
         *(terms for terms in names_of_words(words) if not terms.isdisjoint(absent))
     )
+    titles = title_terms(words)
+    absent = [term for term in absent if term not in titles]
     # What a run of Chinese says counts once, though it has many pairs of characters.
     unknown = len([term for term in absent if not is_pair(term)]) + any(map(is_pair, absent))
     # Of a short query one term is enough: "authentication problem" is to find `auth-bug`.
@@ -259,7 +271,7 @@ def _look_up(lineage: Lineage, query: str, meaning: QueryEmbedding | None, when:
         frozenset().union(*(passages[speaker] for speaker in speakers)),
         dated(lineage, query, when),
         Nearness.of(lineage, meaning) if meaning else None,
-        frozenset().union(*named) - parts,
+        leading_name(words).union(*named) - parts,
         is_strange,
         narrow,
     )

@@ -240,9 +240,19 @@ _CLAUSE = re.compile(r"[^\W\d](?:[^\W\d]|[\s'’-])*")
 _TITLE = re.compile(
     r"(?<![^\W_])(?:(?:Mr|Mrs|Ms|Miss|Dr|Prof|Professor|Doctor|Sir|Captain|Aunt|Uncle|"
     r"Herrn?|Frau|Tante|Onkel|Mme|Madame|Monsieur|M|Señora?)\.?|[A-Z]\.)(?=\s+[^\W\d_a-z])|"
-    r"(?<=\w )(?:GmbH|AG|KG|Inc|Ltd|LLC|Corp)\b\.?"
+    r"(?<=\w )(?:GmbH|AG|KG|SE|SA|SARL|BV|Inc|Ltd|Limited|LLC|PLC|Corp|Corporation|Co|Company|"
+    r"Group|Holdings?|Industries)\b\.?"
 )
 """A title or an initial before a name, or the form of a company after it: no part of the name."""
+
+
+def title_terms(query: str) -> frozenset[str]:
+    """Return the terms of titles and of forms of companies, which a text may leave out.
+
+    >>> sorted(title_terms("Did Dr. Hollberg of Hollberg Industries call?"))
+    ['dr', 'industri']
+    """
+    return frozenset().union(*(terms(match[0]) for match in _TITLE.finditer(query)))
 
 
 def naming_terms(query: str) -> frozenset[str]:
@@ -273,6 +283,19 @@ def names(query: str) -> list[frozenset[str]]:
         if odd or word[1:].lower() != word[1:] or (inside and word[:1].isupper()):
             found.append(frozenset([*query_terms(word), *further_terms(word)]))
     return [terms for terms in found if terms]
+
+
+def leading_name(query: str) -> frozenset[str]:
+    """Return the terms of the first word of a list of key words, if it is capitalised.
+
+    The first word of a sentence is capitalised in any case.
+
+    >>> leading_name("Hollberg payment"), leading_name("Payment of Hollberg")
+    (frozenset({'hollberg'}), frozenset())
+    """
+    first, *others = words(query) or [""]
+    is_list = bool(others) and all(map(_term, others))
+    return frozenset(terms(first)) if is_list and query.lstrip()[:1].isupper() else frozenset()
 
 
 def names_of_words(query: str) -> Iterator[frozenset[str]]:

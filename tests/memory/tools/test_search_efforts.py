@@ -475,6 +475,31 @@ def test_a_title_is_no_part_of_a_name(talk: Conversation, query: str) -> None:
     assert "weak" not in found[0]
 
 
+@pytest.mark.parametrize("query", ["Hollberg payment method", "invoices Hollberg", "Hollberg fax"])
+def test_a_rare_name_among_key_words_is_enough(talk: Conversation, query: str) -> None:
+    """Wherever it stands, and though nobody said the other words."""
+    for said in ("Hollberg pays by card.", "The kettle is new.", "It rained.", "Lunch is ready."):
+        talk.turn(said)
+    talk.ask(query)
+
+    (found,) = passages(talk.call("search_efforts", query=query))
+
+    assert found["turn"] == 1
+    assert "weak" not in found
+
+
+@pytest.mark.parametrize(
+    "query", ["Hollberg Industries", "Hollberg GmbH", "Dr. Hollberg", "Who is Mr. J. Hollberg?"]
+)
+def test_a_title_hides_no_name_that_is_said_often(talk: Conversation, query: str) -> None:
+    """A name that many turns say is no chance match either because nobody said its title."""
+    for number in range(6):
+        talk.turn(f"Hollberg has ordered {number} kettles.")
+    talk.ask(query)
+
+    assert "weak" not in passages(talk.call("search_efforts", query=query))[0]
+
+
 def test_a_very_long_query_is_searched_by_its_beginning_and_its_end(talk: Conversation) -> None:
     """A pasted log costs no more than a page of it, and its last line is searched."""
     talk.turn("Hollberg pays by card.")
