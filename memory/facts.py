@@ -41,13 +41,14 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A remembered item, in its newest wording, and the turn of a session that said it so."""
+    """A remembered item in its newest wording, and the turn of a session that said it so."""
 
     id: str
     field: Field
     text: str
     owner: Owner
     tip: Tip
+    at: str
 
     def effort(self, importance: int) -> Effort:
         """Return it as what is surfaced of other sessions: a concluded effort of one turn."""

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from ..prompts.loader import render
 from .errors import ToolError
 from .messages import Message, compact, with_content
-from .names import numbers, ranges
+from .names import is_qualified, numbers, ranges
 from .tokens import TokenCounter, fit
 
 Shared: TypeAlias = Callable[[str, str], int]
@@ -45,8 +45,8 @@ class Recalled:
     """A range of characters of a rendered turn, of this session if none is named.
 
     Of another session the turn is named by its `id`, since that session may have branches.
-    With an `effort` it is the whole summary that this effort had after the turn. `score` is that of
-    the search.
+    With an `effort` it is the whole summary that this effort had after the turn, or the fact or
+    rule with this id. `score` is that of the search.
     """
 
     turn: int
@@ -64,9 +64,14 @@ class Recalled:
         ('recalled turn 5, characters 0-40', 'recalled summary of t1/auth-bug')
         """
         if self.effort:
-            return f"recalled summary of {self.session}/{self.effort}"
+            return f"recalled summary of {self.effort_id}"
         of_session = f" of session {self.session}" if self.session else ""
         return f"recalled turn {self.turn}{of_session}, characters {self.offset}-{self.end}"
+
+    @property
+    def effort_id(self) -> str:
+        """The id by which other sessions know the effort."""
+        return self.effort if is_qualified(self.effort) else f"{self.session}/{self.effort}"
 
     @property
     def item(self) -> dict[str, Any]:
@@ -137,7 +142,7 @@ def _calls_for(quotes: Sequence[Recalled]) -> Iterator[str]:
     turns: dict[str, set[int]] = {}
     for quote in quotes:
         if quote.effort:
-            yield f'expand_effort(effort_id="{quote.session}/{quote.effort}")'
+            yield f'expand_effort(effort_id="{quote.effort_id}")'
         else:
             turns.setdefault(quote.session, set()).add(quote.turn)
     for session, told in turns.items():

@@ -125,7 +125,8 @@ class ArchiveView:
     def known_as(self, effort_id: str) -> str:
         """Return an effort's id in this session: its own efforts have no session in theirs."""
         session, name = parted(effort_id)
-        return name if session == session_name(self.owner) else effort_id
+        is_own = session == session_name(self.owner) and not is_fact(effort_id)
+        return name if is_own else effort_id
 
     def efforts_named(self, ids: Sequence[str], events: Sequence[Event]) -> tuple[Effort, ...]:
         """Return the existing efforts among these ids, each as `effort` does."""

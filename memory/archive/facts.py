@@ -168,7 +168,7 @@ def of_user(connection: Connection, user: str, ids: Collection[str] = ()) -> dic
     found: dict[str, Fact] = {}
     for row in connection.execute(query):
         owner, tip = Owner(user, row.thread, row.namespace), Tip(row.turn, row.hash)
-        found.setdefault(row.memory, Fact(row.memory, row.field, row.text, owner, tip))
+        found.setdefault(row.memory, Fact(row.memory, row.field, row.text, owner, tip, row.at))
     return found
 
 

@@ -79,12 +79,12 @@ class Pointing:
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """A concluded effort, or a turn, of another session of the same user.
+    """A concluded effort or a turn of another session of the same user, or a fact of any.
 
     Attributes:
         owner: The other session.
-        effort: The effort on the newest branch, None for a turn.
-        tip: The turn, or the turn that concluded the effort.
+        effort: The effort on the newest branch, or the fact as one, None for a turn.
+        tip: The turn, or the turn that concluded the effort or said the fact.
         at: The time of that turn.
         score: Its rank.
         said: Terms of the query that it contains.

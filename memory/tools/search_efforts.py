@@ -14,6 +14,7 @@ from ..running_turn import RunningTurn
 from ..search.embeddings import QueryEmbedding
 from ..search.terms import query_terms, terms, unsaid_words
 from .arguments import Number, Text, Texts
+from .search_facts import fact_hits
 from .search_results import Hit, SearchResults, is_within
 from .search_running import running_hits
 
@@ -57,6 +58,8 @@ def search_efforts(  # noqa: PLR0913 (the arguments of the tool)
     running = running_hits(work, phrasings, max((hit.score for hit in own), default=1.0))
     own = sorted([*own, *running], key=lambda hit: (hit.weak, -hit.score)) if running else own
     foreign = _foreign(work, phrasings, when)
+    facts = fact_hits(work, phrasings, when, [*own, *foreign])
+    foreign = sorted([*foreign, *facts], key=lambda hit: -hit.score)
     limit = min(limit, _MOST) if limit > 0 else work.settings.search_limit
     results, quotes, turns = SearchResults(work, phrasings, when).filled(own, foreign, limit)
     ids = dict.fromkeys(entry["id"] for entry in results if "id" in entry)

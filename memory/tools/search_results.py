@@ -12,6 +12,7 @@ from ..context.budget import high_water
 from ..context.rounds import RESULT_SHARE
 from ..dates import UNDATED, When, local, local_day
 from ..efforts import Effort
+from ..facts import is_fact
 from ..messages import compact
 from ..names import qualified, session_name
 from ..recalled import Recalled, quotations, result_of
@@ -210,11 +211,13 @@ class SearchResults:
         return True
 
     def _add_foreign(self, hit: Elsewhere) -> None:
-        """Add an effort of another session with its summary, or the best passage of a turn."""
+        """Add an effort with its summary, a fact, or the best passage of a turn."""
         session, tip = session_name(hit.owner), hit.tip
         if effort := hit.effort:
-            name = qualified(hit.owner, effort.id)
-            head = {"id": name, "session": session, "status": "concluded"}
+            is_item = is_fact(effort.id)
+            name = effort.id if is_item else qualified(hit.owner, effort.id)
+            head = {"id": name, "session": session}
+            head |= {} if is_item else {"status": effort.status}
             text = effort.summary
             stored = session, tip.id, effort.id
             quote = Recalled(tip.turn, 0, len(text), *stored, score=round(hit.score, 2))

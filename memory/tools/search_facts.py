@@ -1,0 +1,86 @@
+"""Search the facts and rules of a user's state blocks, whose words no turn need say."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import islice
+from operator import itemgetter
+
+from ..archive.protocol import Elsewhere, Found
+from ..dates import When, undated
+from ..facts import BASE, Fact
+from ..names import session_name
+from ..record import Owner
+from ..running_turn import RunningTurn
+from ..search.terms import indexed, query_terms, tells
+from ..view import ArchiveView
+from .search_results import Hit, is_within
+
+_ENOUGH = 0.5
+"""Share of a phrasing's terms that a fact must say, as a heading must; with no more it is weak."""
+
+_MOST = 3  # facts in a result: what was said is the evidence, and a fact repeats it
+_LONGEST = 2_000  # characters of a fact: a longer one has no room in a result
+_CACHED = 5_000  # facts whose terms are cached: 5 MB when full
+
+
+def fact_hits(
+    work: RunningTurn, phrasings: Sequence[str], when: When, hits: Sequence[Hit]
+) -> list[Elsewhere]:
+    """Return the facts and rules of the user that say enough of a phrasing, the best first.
+
+    Faded ones and those that left their block are found too. A fact is left out if `hits` have its
+    turn with the same terms of the query, a weak one if any other result is not weak.
+    """
+    view, words = work.view, [undated(text, when.today) for text in phrasings]
+    wanted = [frozenset(terms) for text in words if (terms := query_terms(text))]
+    if view.owner.anonymous or not wanted:
+        return []
+    in_turns = _said_in_turns(hits, view.owner)
+    found: list[tuple[float, str, Fact, frozenset[str]]] = []
+    for fact in view.archive.facts(view.owner.user).values():
+        share, said = _matched(fact, wanted)
+        is_new = not said <= in_turns.get((fact.owner, fact.tip.turn), frozenset())
+        if share >= _ENOUGH and is_new and is_within(fact.at, when):
+            found.append((share, fact.at, fact, said))
+    others = any(not hit.weak for hit in hits)
+    is_clear = others or any(share > _ENOUGH for share, *_ in found)
+    ordered = sorted(found, key=itemgetter(0, 1), reverse=True)
+    enough = (one for one in ordered if one[0] > _ENOUGH or not is_clear)
+    shown = islice((one for one in enough if _is_seen(view, one[2])), _MOST)
+    top = max((hit.score for hit in hits if isinstance(hit, Elsewhere)), default=1.0)
+    return [_hit(fact, said, share, top) for share, _, fact, said in shown]
+
+
+def _hit(fact: Fact, said: frozenset[str], share: float, top: float) -> Elsewhere:
+    """Return a fact as a result; one with all terms has the score `top`."""
+    effort, weak = fact.effort(BASE[fact.field]), share <= _ENOUGH
+    return Elsewhere(fact.owner, effort, fact.tip, fact.at, share * top, said, weak=weak)
+
+
+def _matched(fact: Fact, wanted: Sequence[frozenset[str]]) -> tuple[float, frozenset[str]]:
+    """Return the largest share of a phrasing's terms that a fact says, with these terms."""
+    terms = _terms(fact.text)
+    found = ((len(terms & asked) / len(asked), terms & asked) for asked in wanted)
+    share, said = max(found, key=lambda pair: pair[0])
+    is_found = any(map(tells, said)) and len(fact.text) <= _LONGEST
+    return (share, said) if is_found else (0.0, said)
+
+
+@lru_cache(maxsize=_CACHED)
+def _terms(text: str) -> frozenset[str]:
+    return frozenset(indexed(text))
+
+
+def _said_in_turns(hits: Sequence[Hit], own: Owner) -> dict[tuple[Owner, int], frozenset[str]]:
+    """Return by session and turn the terms of the query that its hits say."""
+    said: dict[tuple[Owner, int], frozenset[str]] = {}
+    for hit in hits:
+        place = (own, hit.turn) if isinstance(hit, Found) else (hit.owner, hit.tip.turn)
+        said[place] = said.get(place, frozenset()) | hit.said
+    return said
+
+
+def _is_seen(view: ArchiveView, fact: Fact) -> bool:
+    """Tell whether its turn is on this branch, or on the newest one of another session."""
+    session, tip = view.session(session_name(fact.owner)), fact.tip
+    return session is not None and session.branch.ids([tip.turn]).get(tip.turn) == tip.id
