@@ -83,6 +83,11 @@ class Attachment:
         """Whether it is a PDF, or a document of a type that is not known."""
         return self.kind == "file" and (self.mime.endswith("/pdf") or not self.mime)
 
+    @property
+    def input_kind(self) -> str:
+        """The kind as the profile of a model has it, which says what the model takes."""
+        return "pdf" if self.is_pdf else self.kind
+
     def __str__(self) -> str:
         """Name it in one line: kind, name, address, type and size.
 

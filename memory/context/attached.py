@@ -20,7 +20,7 @@ from ..errors import ToolError
 from ..fences import Fences
 from ..media import Attachment, attachment
 from ..messages import Growing, Message, compact, text, with_content
-from ..names import numbers, ranges
+from ..names import numbers, ranges, turns_named
 from ..recalled import recalled, result_of
 from ..record import Group
 from ..running_turn import RunningTurn
@@ -91,9 +91,8 @@ class _Ledger:
 
     def takes(self, block: _Block, one: Attachment, kind: str) -> bool:
         """Tell whether a block is sent, and note it."""
-        refused = self.work.refused
-        name = "pdf" if one.is_pdf else one.kind
-        if name in refused or (kind == "tool" and f"{name} of a tool" in refused):
+        own = {one.input_kind, *([f"{one.input_kind} of a tool"] if kind == "tool" else [])}
+        if not own.isdisjoint(self.work.refused):
             self.unsent.append(Unsent(one))
             return False
         if (key := compact(without_facts([block])[0])) in self.sent:
@@ -136,10 +135,10 @@ def _written(message: Message) -> str:
     return text(with_content(message, rest))
 
 
-def placeholders(messages: Sequence[Message], turn: int) -> tuple[Message, ...]:
+def placeholders(work: RunningTurn, messages: Sequence[Message], turn: int) -> tuple[Message, ...]:
     """Return the messages of a turn with placeholders for their attachments."""
     return tuple(
-        _in_one(_mapped(message, lambda _, one: _text(_left(one, turn))), message)
+        _in_one(_mapped(message, lambda _, one: _text(_left(work, one, turn))), message)
         if isinstance(message["data"].get("content"), list)
         else message
         for message in messages
@@ -155,8 +154,11 @@ def _in_one(message: Message, before: Message) -> Message:
     return with_content(message, "\n".join(texts))
 
 
-def _left(one: Attachment, turn: int) -> str:
-    return render("attachment_of_turn", attachment=one, turn=turn)
+def _left(work: RunningTurn, one: Attachment, turn: int) -> str:
+    """Return a placeholder; reading the turn brings back what the model takes, and any words."""
+    is_refused = one.input_kind in work.refused and not one.text
+    name = "refused_attachment_of_turn" if is_refused else "attachment_of_turn"
+    return render(name, attachment=one, turn=turn)
 
 
 def _text(said: str) -> dict[str, str]:
@@ -308,21 +310,28 @@ def _attachments(turn: Logged) -> Iterator[_Found]:
 
 
 def _note(ledger: _Ledger, found: Sequence[_Found]) -> Message | None:
-    """Return the memory's message with the attachments that a call brought back."""
-    unsent = len(ledger.unsent)
+    """Return the memory's message with the attachments that a call brought back.
+
+    Those that are not sent are named, unless what the call read has their words.
+    """
+    before = len(ledger.unsent)
     ledger.reserve(one for _, _, one in found)
-    blocks = [(turn, block, one) for turn, block, one in found if ledger.takes(block, one, "human")]
-    missing = ledger.unsent[unsent:]
-    ledger.unsent[unsent:] = []  # the user was told when it was sent
-    lines = [f"- turn {turn}: {one}" for turn, _, one in blocks]
-    lines += [f"- {_not_sent(one, found[0][0])}" for one in missing]
+    lines: list[tuple[int, str]] = []
+    blocks: list[_Block] = []
+    for turn, block, one in found:
+        if ledger.takes(block, one, "human"):
+            lines.append((turn, f"- turn {turn}: {one}"))
+            blocks.append(block)
+        elif ledger.unsent[before:] and not one.text:
+            lines.append((turn, f"- {_not_sent(ledger.unsent[-1], turn)}"))
+        del ledger.unsent[before:]  # the user was told when it was sent
     if not lines:
         return None
     fences: Fences = ledger.work.fences
-    turns = ranges(sorted({turn for turn, _, _ in found}))
-    note = fences.note(render("attachments_back", turns=turns, quote="\n".join(lines)))
-    said = _text(str(note["data"]["content"]))
-    return with_content(note, [said, *(block for _, block, _ in blocks)])
+    turns = turns_named(ranges(sorted({turn for turn, _ in lines})))
+    quote = "\n".join(line for _, line in lines)
+    note = fences.note(render("attachments_back", turns=turns, quote=quote))
+    return with_content(note, [_text(str(note["data"]["content"])), *blocks])
 
 
 def with_calls(messages: Sequence[Message]) -> list[tuple[Message, CallKey | None]]:

@@ -363,7 +363,7 @@ def _newest_fitting(work: RunningTurn, turns: list[int]) -> list[int]:
     while unread:
         for record in reversed(work.view.turns(unread[-_CHUNK:])):
             # It takes at least its messages with results as previews; a huge one is shortened.
-            messages = placeholders(as_past(work.messages(record)), record.turn)
+            messages = placeholders(work, as_past(work.messages(record)), record.turn)
             sizes = ((m["type"], count_message(m, work.count)) for m in messages)
             least = sum(min(n, PREVIEW) if kind == "tool" else n for kind, n in sizes)
             free -= min(least, work.room // 2)

@@ -100,7 +100,7 @@ def whole_tokens(work: RunningTurn, records: Sequence[Record]) -> list[int]:
     """Return the tokens of each past turn as it is sent if nothing of it is cut."""
 
     def tokens(record: Record) -> int:
-        messages = placeholders(as_past(work.messages(record)), record.turn)
+        messages = placeholders(work, as_past(work.messages(record)), record.turn)
         return count_messages(valid_history(messages, work.fences), work.count)
 
-    return [work.once(("whole", work.count), record, tokens) for record in records]
+    return [work.once(("whole", work.count, work.refused), record, tokens) for record in records]

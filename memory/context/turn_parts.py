@@ -78,7 +78,8 @@ def committed_parts(
     turn, is_next = record.turn, record.turn == plan.after_turn + 1
     noted = _block_above(work, plan, turn)
     form = (
-        *(work.count, work.provider, turn <= plan.after_turn, turn <= plan.previews),
+        *(work.count, work.provider, work.refused),
+        *(turn <= plan.after_turn, turn <= plan.previews),
         *(plan.short.get(turn), is_whole(record, plan), plan.room, work.room),
         (plan.rounds, plan.within) if is_next else None,
         *noted.items(),
@@ -263,7 +264,8 @@ def _as_sent(work: RunningTurn, turn: Logged, plan: Plan) -> _Sent:
     """Return a turn as it is sent whole."""
     past, back = turn.turn <= plan.after_turn, dict[CallKey, Message]()
     if isinstance(turn, Record):
-        said = placeholders(as_past(turn.messages) if past else turn.messages, turn.turn)
+        said = as_past(turn.messages) if past else turn.messages
+        said = placeholders(work, said, turn.turn)
     else:
         running = attached(work)
         said, back = running.messages, {**running.back}

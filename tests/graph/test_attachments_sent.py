@@ -186,6 +186,36 @@ def test_kind_that_the_model_does_not_take_is_named(tmp_path: Path) -> None:
     assert "audio" in state["memory"]["banners"][-1]
 
 
+def test_kind_that_the_model_does_not_take_is_not_offered_again(tmp_path: Path) -> None:
+    """Reading its turn cannot help this model; a model that takes it is told to read the turn."""
+    saver = InMemorySaver()
+    chat = talk(tmp_path, ["Seen.", "Yes."], checkpointer=saver)
+    chat.model.profile = {"audio_inputs": False}
+    chat.agent.invoke({"messages": [asking(VOICE)]}, THREAD)
+    chat.say("Thanks.")
+    other = talk(tmp_path, ["Heard."], checkpointer=saver, archive=chat.archive)
+    other.say("What did I say?")
+
+    name = "[audio, audio/wav, 109 KB, 7 seconds; of turn 1"
+    assert f"{name}; this model does not take it]" in chat.model.sent[-1].text
+    assert f'{name}: read_log(turns="1") brings it back]' in other.model.sent[-1].text
+
+
+def test_document_that_is_read_as_text_is_not_called_missing(tmp_path: Path) -> None:
+    """Where `read_log` gives its words, no note says that it was not sent; a photo has one."""
+    answers = ["Seen.", "Yes.", call("read_log", turns="1"), "Read."]
+    chat = talk(tmp_path, answers, settings=Settings(context_budget=4_000))
+    photo = {**PHOTO, "base64": png(4_000, 3_000), "filename": "plan.png"}
+    chat.agent.invoke({"messages": [asking(LEASE, photo)]}, THREAD)
+    chat.say_all(["Thanks.", "When does it end?"])
+
+    note = chat.last[-1].text
+    assert "The lease ends on 3 May 2031." in chat.last[-2].text
+    assert "attachments of turn 1. Data" in note
+    assert "- [image plan.png" in note
+    assert "lease-2026.pdf" not in note
+
+
 def test_price_of_the_application_comes_first(tmp_path: Path) -> None:
     """`attachment_price` overrides the table where it gives a number."""
     chat = talk(tmp_path, ["Seen."], attachment_price=lambda one: 99_000 if one.pixels[0] else None)
