@@ -194,13 +194,14 @@ def loaded_turns(
     least = min(work.count(transcript([turn])) for turn in omitted)
     free = _free_for(work, effort) - work.count(transcript(chosen))
     expands = effort.status == "concluded" and least <= free
-    return {
-        **result,
-        "not_shown": ranges(numbers),
-        "how": render(
-            "not_shown" if expands else "no_room_for_rest", read=reading_call(effort, numbers)
-        ),
-    }
+    read = reading_call(effort, numbers)
+    if expands:
+        how = render("not_shown", read=read)
+    else:
+        logs = ", ".join(name for name in work.state.expanded if name != effort.id)
+        beside = f" {render('beside_logs', efforts=logs)}" if logs else ""
+        how = render("no_room_for_rest", read=read, beside=beside)
+    return {**result, "not_shown": ranges(numbers), "how": how}
 
 
 def _few(places: Sequence[int]) -> str:

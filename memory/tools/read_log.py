@@ -5,12 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 from ...prompts.loader import render
+from ..context.budget import TURN_SHARE
 from ..context.rounds import RESULT_SHARE
 from ..dates import UNDATED, Days, When, local_day, period
 from ..errors import ToolError
 from ..messages import compact
 from ..names import numbers, qualified, ranges, session_name, turns_named
-from ..recalled import Recalled
+from ..recalled import Recalled, recalled
 from ..record import Record, memberships
 from ..running_turn import RunningTurn
 from ..tokens import fit
@@ -31,6 +32,7 @@ def read_log(
 ) -> tuple[Any, ...]:
     """Return the text of turns, at most `limit` tokens and a quarter of the room.
 
+    Results of one message share what a turn may have. One that is shorter than asked says why.
     From an offset it is the rest of the message in which that lies, with the next ones if next to
     nothing is left of it. A day such as "2026-03-22" stands for its turns. With a session they are
     turns of its newest branch. Turns that cannot be read are named in the result; if none can be
@@ -54,19 +56,36 @@ def read_log(
     if not readable:
         raise ToolError(missing)
     begin = offset if requested[0] in readable else 0
-    limit = limit if limit > 0 else DEFAULT_LIMIT
-    work = replace(work, free=min(limit, work.free, work.room // RESULT_SHARE))
-    parts, end = _texts(work, view, [*readable.values()], begin)
+    most, shorter = _limit(work, limit)
+    parts, end = _texts(replace(work, free=most), view, [*readable.values()], begin)
     last = parts[-1][1].turn
     unread = [turn for turn in existing if turn > last or (turn == last and end)]
     reads_on = {"turns": ranges(unread), **({"offset": end} if end else {}), **place}
+    listed = [part for part, _ in parts]
+    # From an offset a result may end with the message, and of many turns with the fiftieth.
+    is_full = sum(work.count(compact(part)) for part in listed) > most - _LEAST
     result = {
         **place,
-        "turns": [part for part, _ in parts],
+        "turns": listed,
         **({"missing": missing} if missing else {}),
         "next": reads_on if unread else None,
+        **({"why": shorter} if shorter and unread and is_full else {}),
     }
     return work, result, *(quote for _, quote in parts)
+
+
+def _limit(work: RunningTurn, limit: int) -> tuple[int, str]:
+    """Return the tokens that a result may have, and why they are fewer than asked, "" if not."""
+    asked = limit if limit > 0 else DEFAULT_LIMIT
+    most = min(work.free, work.room // RESULT_SHARE)
+    before = [one["data"]["content"] for one in work.results if recalled(one)]
+    together = max(work.free, int(TURN_SHARE * work.room))
+    left = max(_LEAST, together - sum(map(work.count, before)))
+    if before and left < min(asked, most):
+        return left, render("read_less_after_others")
+    if limit > most:
+        return most, render("read_less", limit=limit, most=most)
+    return min(asked, most), ""
 
 
 def _of_days(work: RunningTurn, view: ArchiveView, days: Days) -> list[int]:

@@ -192,6 +192,47 @@ def test_a_turn_is_read_up_to_a_limit(
     assert tokens * 0.9 < count_words(read["text"]) <= tokens
 
 
+def test_a_result_that_is_shorter_than_asked_says_why(talk: Conversation) -> None:
+    """It names the tokens that it could have; one that leaves nothing out says nothing."""
+    talk.turn("word " * 500)
+    talk.free = 300
+    talk.ask("What was that?")
+
+    cut = talk.call("read_log", turns="1", limit=800)
+    whole = talk.call("read_log", turns="1", offset=1_800, limit=800)
+
+    assert ("limit=800" in cut["why"], "300 tokens" in cut["why"]) == (True, True)
+    assert "why" not in talk.call("read_log", turns="1")
+    assert "why" not in whole
+
+
+def test_a_small_limit_is_that_of_its_own_call_alone(talk: Conversation) -> None:
+    """A later call of the same message reads as much as it asks for."""
+    talk.turn("word " * 900)
+    talk.ask("What was that?")
+
+    few, many = talk.run(call("read_log", turns="1", limit=50), call("read_log", turns="1"))
+
+    assert count_words(few["turns"][0]["text"]) <= 50
+    assert (many["next"], "why" in many) == (None, False)
+
+
+def test_results_of_one_message_share_the_room(talk: Conversation) -> None:
+    """What the running turn may have goes to the first ones; the next says that it got less."""
+    talk.set(context_budget=4_000)
+    for _ in range(3):
+        talk.turn("word " * 900)
+    talk.ask("What was that?")
+
+    asked = [call("read_log", turns=str(turn), limit=2_000) for turn in (1, 2, 3)]
+    *first, last = talk.run(*asked)
+
+    sizes = [count_words(one["turns"][0]["text"]) for one in (*first, last)]
+    assert sizes[0] > 800
+    assert 0 < sizes[2] < sizes[0] // 2
+    assert "earlier results" in last["why"]
+
+
 def test_colours_are_left_out(talk: Conversation) -> None:
     """Codes of terminals are stored, but not shown; the result comes back as it was given."""
     talk.turn("\x1b[31mfailed\x1b[0m at\x07 once")

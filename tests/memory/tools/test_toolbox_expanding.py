@@ -209,6 +209,7 @@ def test_expanded_logs_share_a_third_of_the_room(talk: Conversation) -> None:
     whole = talk.call("expand_effort", effort_id="c")
 
     assert (part["turns"], whole["turns"]) == ("6", "11-14")
+    assert part["how"].endswith("no more of the log has room beside that of a")
     assert "(a, b)" in refused["error"]
 
 
