@@ -108,7 +108,8 @@ def _depends_on_others(record: Record, plan: Plan) -> bool:
 def turn_parts(work: RunningTurn, turn: Logged, plan: Plan) -> list[Part]:
     """Return the parts of a turn: notes before it, its messages, and logs and hints in it.
 
-    The notes may have a quarter of a shortened turn, of any other one the whole room.
+    The notes may have a quarter of a shortened turn, of any other one the whole room. A note after
+    a turn that was broken off says so.
     """
     before: list[Message] = []
     # Providers want a user's message first.
@@ -131,6 +132,8 @@ def turn_parts(work: RunningTurn, turn: Logged, plan: Plan) -> list[Part]:
     name: PartName = "turn" if turn.turn == work.view.running.turn else "turns"
     notes_tokens = count_messages(before, work.count) if before else 0
     pieces = [*zip(repeat(name), before), *_pieces(work, turn, plan, name, notes_tokens)]
+    if isinstance(turn, Record) and turn.status == "aborted":
+        pieces.append((name, work.fences.note(render("broken_off", turn=turn.turn))))
     parts: list[Part] = []
     for part_name, group in groupby(pieces, key=itemgetter(0)):
         parts.append(Part.of(part_name, map(itemgetter(1), group), work.count, turn.turn))

@@ -6,7 +6,7 @@ from itertools import islice, pairwise
 from typing import Any, cast
 from uuid import uuid4
 
-from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from ...memory.archive.index import language_event
@@ -382,6 +382,9 @@ def adopted(
         ambient = group(updated(state, {"turn": tip.turn + 1, "nonce": nonce}), turn)
         # Not filed under today: at the time that its messages carry, or at none.
         ambient = replace(ambient, at=time_of(said), efforts=(), events=language_event(language))
+        # A tool answered directly, or with structured output.
+        if isinstance(said[-1], ToolMessage) and len(turn) == len(said):
+            ambient = replace(ambient, status="done")
         tip = commit(archive, owner, tip, ambient).tip
         numbers[tip.turn] = turn
     update = {

@@ -39,6 +39,9 @@ def test_new_message_after_a_failing_model(tmp_path: Path) -> None:
 
     assert chat.said(state) == ["lost?", "next"]
     assert [record.status for record in chat.records(state)] == ["aborted", "done"]
+    *_, lost, note, asked = [message.text for message in chat.last]
+    assert (lost, asked) == ("lost?", "next")
+    assert "turn 1 ended here without an answer" in note
 
 
 def test_stream_that_breaks_off_is_no_answer(tmp_path: Path) -> None:

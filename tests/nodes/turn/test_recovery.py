@@ -174,6 +174,19 @@ def test_calls_without_results_are_closed(tmp_path: Path) -> None:
     assert [m["type"] for m in records[0].messages] == ["human", "ai", "tool"]
 
 
+def test_adopted_turn_that_a_tool_ended_is_done(tmp_path: Path) -> None:
+    """A tool that answers directly, or structured output, ends it: nothing was broken off."""
+    chat = talk(tmp_path, ["Fine."])
+    found = ToolMessage("An hour.", tool_call_id=CALLING.tool_calls[0]["id"])
+
+    state = chat.agent.invoke(
+        {"messages": [HumanMessage("How long?"), CALLING, found, HumanMessage("Thanks.")]}, THREAD
+    )
+
+    assert [record.status for record in chat.records(state)] == ["done", "done"]
+    assert "without an answer" not in chat.model.sent[-1].text
+
+
 def test_odd_messages_are_kept(tmp_path: Path) -> None:
     """Instructions, greetings, images and empty messages are in the archive, each once."""
     chat = talk(tmp_path, ["Fine."])
