@@ -149,14 +149,20 @@ def _marker(work: RunningTurn, record: Record, day: str, begun: tuple[str, Effor
         return render("marker_several", **place, efforts=", ".join([*first, *more]))
     if effort is None or effort.status != "open":
         return render("marker", **place, effort=name, status=status)
-    since = {"effort": name, "status": status, "since": effort.turn}
-    return render("marker_open", **place, **since, **_purpose(work, effort))
+    aims = _aims(work, effort, "aims", since=effort.turn)
+    return render("marker_open", **place, effort=name, status=status, aims=aims)
 
 
-def _purpose(work: RunningTurn, effort: Effort) -> dict[str, str]:
-    """Return the goal, cut if it is long, and the constraints of an effort."""
+def _aims(work: RunningTurn, effort: Effort, form: str, **since: int) -> str:
+    """Return the goal, cut if it is long, and the constraints of an effort.
+
+    That there are none is not said, as a turn may have one that the model has not noted.
+    """
     purpose = effort.purpose
-    return {**purpose, "goal": cut_marked(purpose["goal"], GOAL_TOKENS, work.count)}
+    goal = cut_marked(purpose["goal"], GOAL_TOKENS, work.count)
+    if not effort.constraints:
+        return render("goal_alone", goal=goal)
+    return render(form, goal=goal, constraints=purpose["constraints"], **since)
 
 
 def _effort_of(record: Record) -> str:
@@ -188,7 +194,7 @@ def _out_of_view(work: RunningTurn, plan: Plan, records: Sequence[Record]) -> It
     # What the running turn opened stands in that.
     efforts = work.view.as_of(plan.after_turn).efforts_named(parked, ()) if parked else ()
     lines = {
-        f"- {_named(effort.id, plan)}": render("open_line", **_purpose(work, effort))
+        f"- {_named(effort.id, plan)}": _aims(work, effort, "open_line")
         for effort in efforts
         if effort.status == "open"
     }

@@ -73,7 +73,7 @@ def test_the_context_reads_as_the_conversation_was(full: Conversation) -> None:
 
     assert [line[:79] for line in shown] == [
         "concluded efforts, oldest first. Data, not a request. expand_effort shows a log",
-        'turn 3, 2026-11-21: effort "trip", active. Constraints as of turn 3: none. Goal',
+        'turn 3, 2026-11-21: effort "trip", active. Goal: Go to Rome',
         "Plan a trip.",
         "I have a cat.",
         'turn 5, 2026-11-21: effort "poem", open. Constraints as of turn 5: short. Goal:',
@@ -113,6 +113,23 @@ def test_open_efforts_without_a_turn_in_view_are_named(talk: Conversation) -> No
 
     assert named.endswith("- a: Constraints: by train. Goal: Go far.")
     assert "- b:" not in named
+
+
+def test_an_effort_whose_constraints_are_not_noted_has_none_denied(talk: Conversation) -> None:
+    """The user may have said some in a turn of which the model noted none."""
+    talk.set(context_budget=1_200, rebuild="every-turn")
+    talk.turn("one", call("open_effort", name="a", goal="Go far"))
+    talk.turn("Never by plane.")
+    talk.ask("two")
+    marker = texts(talk, "turns")[0]
+    talk.answer()
+    talk.turn("three", call("open_effort", name="b"))
+    talk.turns(["word " * 100] * 10)
+    talk.ask("four")
+    named = next(line for line in said(talk) if "open efforts whose" in line)
+
+    assert marker == 'turn 1, 2026-11-21: effort "a", active. Goal: Go far'
+    assert named.endswith("- a: Goal: Go far")
 
 
 def test_of_many_open_efforts_those_that_were_active_last_are_named(talk: Conversation) -> None:
