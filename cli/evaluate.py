@@ -36,6 +36,7 @@ from .home import (
     Extracting,
     Home,
     as_settings_error,
+    choosing,
     configured,
     installing,
 )
@@ -49,13 +50,15 @@ _VERDICTS = {None: ("", ""), True: (" met", "green"), False: (" missed", "red")}
 _Strategies = Annotated[
     list[str] | None,
     typer.Option(
-        help=f"{', '.join(STRATEGIES)}; repeat it for several (default: the first {len(OURS)})."
+        help=f"{', '.join(STRATEGIES)}; repeat it for several (default: the first {len(OURS)}).",
+        autocompletion=choosing(STRATEGIES),
     ),
 ]
 _Templates = Annotated[
     list[str] | None,
     typer.Option(
-        help=f"{', '.join(SHIPPED)}, or a file; repeat it for several (default: all of these)."
+        help=f"{', '.join(SHIPPED)}, or a file; repeat it for several (default: all of these).",
+        autocompletion=choosing(SHIPPED),
     ),
 ]
 _Answering = Annotated[

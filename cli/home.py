@@ -1,7 +1,7 @@
 """What commands share: their options, the archive and its settings, the names of sessions."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,13 +43,34 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 def _session_names(context: typer.Context, incomplete: str) -> list[str]:
     """Return the names of sessions that begin like this, for the completion of the shell."""
-    given = context.params
     with suppress(EbbtideError, OSError):
-        home = configured(given.get("root"), given.get("user"), given.get("config"))
+        home = _home_of(context)
         with home.archive() as archive:
-            names = [in_line(session_label(owner)) for owner in archive.sessions(home.user)]
-            return [name for name in names if name.startswith(incomplete)]
+            names = (in_line(session_label(owner)) for owner in archive.sessions(home.user))
+            return choosing(names)(incomplete)
     return []
+
+
+def _memory_ids(context: typer.Context, incomplete: str) -> list[str]:
+    """Return the ids of the user's memories that begin like this, for the same completion."""
+    with suppress(EbbtideError, OSError), _home_of(context).attention() as memories:
+        ids = map(in_line, memories.archive.remembered(memories.user))
+        return choosing(ids)(incomplete)
+    return []
+
+
+def _home_of(context: typer.Context) -> "Home":
+    given = context.params
+    return configured(given.get("root"), given.get("user"), given.get("config"))
+
+
+def choosing(names: Iterable[str]) -> Callable[[str], list[str]]:
+    """Return the completion of an option that takes one of these names."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in names if name.startswith(incomplete)]
+
+    return complete
 
 
 Session = Annotated[
@@ -62,6 +83,10 @@ AnySession = Annotated[
         help="Name of a session or thread (default: all).",
         autocompletion=_session_names,
     ),
+]
+MemoryId = Annotated[
+    str,
+    typer.Argument(help="Id of a memory: <session>/<effort>.", autocompletion=_memory_ids),
 ]
 Thread = Annotated[
     str, typer.Option(help="Name of the conversation.", autocompletion=_session_names)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from textwrap import fill
-from typing import Annotated, Any, Self, TypeAlias
+from typing import Annotated, Any, Self
 
 import typer
 from rich.console import Console
@@ -21,7 +21,7 @@ from ..memory.names import session_label
 from ..memory.record import Owner, Tip
 from ..memory.settings import Settings
 from ..memory.view import every_commit
-from .home import AnySession, ConfigFile, Json, Root, User, configured
+from .home import AnySession, ConfigFile, Json, MemoryId, Root, User, configured
 from .printable import discreet, in_line, print_json, printable
 from .screen import fitted
 
@@ -280,8 +280,6 @@ attention = typer.Typer(
     rich_markup_mode=None,
 )
 
-_MemoryId: TypeAlias = Annotated[str, typer.Argument(help="Id of a memory: <session>/<effort>.")]
-
 
 @attention.command("list")
 def list_attention(
@@ -304,7 +302,7 @@ def _memory_command(function: Callable[[UserMemories, str], Explanation]) -> Cal
     """Return the command that calls this with a memory, and prints the state of the memory."""
 
     def command(
-        memory_id: _MemoryId,
+        memory_id: MemoryId,
         root: Root = None,
         user: User = None,
         config: ConfigFile = None,
@@ -333,7 +331,7 @@ attention.command("unsuppress", help="Undo a suppression.")(
 
 @attention.command()
 def forget(
-    memory_id: _MemoryId, root: Root = None, user: User = None, config: ConfigFile = None
+    memory_id: MemoryId, root: Root = None, user: User = None, config: ConfigFile = None
 ) -> None:
     """Delete a memory from attention, also one of a deleted session."""
     with configured(root, user, config).attention() as memories:

@@ -120,12 +120,18 @@ def test_help_imports_nothing_heavy(statement: str) -> None:
 
 @pytest.mark.parametrize(
     ("words", "completed"),
-    [("ebbtide st", ["stats"]), ("ebbtide archive verify t", ["trip", "trip2"])],
+    [
+        ("ebbtide st", ["stats"]),
+        ("ebbtide archive verify t", ["trip", "trip2"]),
+        ("ebbtide attention explain --user ann t", ["trip/boat"]),
+        ("ebbtide eval --strategy s", ["selective-salience", "summarization-middleware"]),
+    ],
 )
 def test_the_shell_completes_commands_and_sessions(words: str, completed: list[str]) -> None:
     """With `ebbtide --install-completion` Tab in the shell completes what is there."""
     talked("Hello!", thread="trip")
     talked("Hello!", thread="trip2")
+    talked("Let's work on the boat.", "That's done.", thread="trip", user="ann")
     asking = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
     environment = {**os.environ, **asking, "_EBBTIDE_COMPLETE": "complete_bash"}
 
