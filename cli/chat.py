@@ -13,6 +13,7 @@ from prompt_toolkit.completion import WordCompleter
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.utils import is_dumb_terminal
 from rich.console import Console
 
 from ..memory.errors import CommandError, NotAdoptedError, SessionNotFoundError, SettingsError
@@ -235,7 +236,8 @@ def _terminal_reader(talk: Conversation) -> _ReadLine:
 
     def read() -> str | None:
         words = [*COMPLETED, *with_efforts(talk.effort_names())]
-        completer = WordCompleter(words, sentence=True)
+        # Without control of the cursor a completion would print the line again and again.
+        completer = None if is_dumb_terminal() else WordCompleter(words, sentence=True)
         prompt = FormattedText([("ansicyan bold", "> ")])
         try:
             return session.prompt(prompt, completer=completer).rstrip()

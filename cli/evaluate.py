@@ -39,6 +39,7 @@ from .home import (
     choosing,
     configured,
     installing,
+    remedy_for,
 )
 from .printable import in_line, printable, without_secrets
 from .screen import fitted
@@ -176,7 +177,7 @@ def _loaded(name: str, setup: Setup) -> BaseChatModel:
     if name == SCRIPTED:
         return ScriptedModel()
     key: Any = {"api_key": "-"} if setup.note else {}
-    with as_settings_error(f"model {name!r}"):
+    with as_settings_error(f"model {name!r}", "" if key else remedy_for(name, os.environ)):
         model: BaseChatModel = init_chat_model(name, **key)
         return model
 

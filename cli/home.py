@@ -1,7 +1,7 @@
 """What commands share: their options, the archive and its settings, the names of sessions."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,12 +101,26 @@ HISTORY = "history"
 
 
 @contextmanager
-def as_settings_error(choice: str) -> Iterator[None]:
+def as_settings_error(choice: str, remedy: str = "") -> Iterator[None]:
     """Turn any error into a `SettingsError`: each provider's package raises errors of its own."""
     try:
         yield
     except Exception as error:
-        raise SettingsError(f"{choice} cannot be used: {one_line(error, os.environ)}") from error
+        said = one_line(error, os.environ)
+        # What to do comes first, since the lists of some providers are longer than an error.
+        why = f"{remedy} ({said})" if remedy else said
+        raise SettingsError(f"{choice} cannot be used: {why}") from error
+
+
+def remedy_for(model: str, environment: Mapping[str, str]) -> str:
+    """Return what to do if a model cannot be made, "" if only its provider knows.
+
+    >>> remedy_for("openai:gpt-5-mini", {}), remedy_for("nosuch", {})
+    ('set OPENAI_API_KEY', 'write provider:name, such as openai:gpt-5-mini')
+    """
+    if model.startswith(("openai:", "gpt-")) and not environment.get("OPENAI_API_KEY"):
+        return "set OPENAI_API_KEY"
+    return "" if ":" in model else "write provider:name, such as openai:gpt-5-mini"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,15 +152,22 @@ class Home:
         return SqlArchive(self.root)
 
     def chat_folder(self) -> Path:
-        """Make the folder of checkpoints; one per user, so that threads of one name stay apart."""
+        """Make the folder of checkpoints; one per user, so that threads of one name stay apart.
+
+        Raises `SettingsError` if it cannot be made.
+        """
         root = Path(ROOT).expanduser() if self._is_database else Path(self.root)
         folder = root / ".ebbtide" / safe_name(self.user)
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            state = f"{str(folder)!r} cannot be created ({error.strerror})"
+            raise SettingsError(f"{state}: name another folder with --root") from error
         return folder
 
     def chat_model(self) -> BaseChatModel:
         """Return the model; raises `SettingsError` for an unknown model or a missing key."""
-        with as_settings_error(f"model {self.model!r}"):
+        with as_settings_error(f"model {self.model!r}", remedy_for(self.model or "", os.environ)):
             return choose_model(self.model, os.environ)
 
     def embeddings(self, name: str | None) -> Embeddings | str | None:

@@ -42,7 +42,7 @@ def inspect(  # noqa: PLR0913 (the options of a command)
         inspected = server.Inspected(archive, users, home.settings, home.redis(archive), embedder)
         listening = _listening(port)
         address = f"http://127.0.0.1:{listening.getsockname()[1]}/?token={token}"
-        typer.echo(f"{home.location}: {address}\nStop with Ctrl-C.")
+        typer.echo(f"{home.location}\n{address}\nStop with Ctrl-C.")
         if browser:
             webbrowser.open(address)
         opened = ChatAgents(home, archive, embeddings) if actions else None

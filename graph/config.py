@@ -8,6 +8,7 @@ import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
@@ -145,8 +146,10 @@ class _Layer:
             if name == "user_id":
                 raise SettingsError(f"{self.places[name]}: 'user_id' may only be set by a run")
             if name not in NAMES:
+                close = get_close_matches(str(name), NAMES, n=1)
+                meant = f"did you mean {close[0]!r}? Use" if close else "use"
                 raise SettingsError(
-                    f"{self.places[name]}: unknown key {name!r}: use one of {', '.join(NAMES)}"
+                    f"{self.places[name]}: unknown key {name!r}: {meant} one of {', '.join(NAMES)}"
                 )
         values = {name: value for name, value in self.values.items() if value is not None}
         try:
@@ -180,7 +183,9 @@ def _from_file(path: Path, *, required: bool) -> _Layer:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise SettingsError(f"{path}:{line}: not valid YAML: {error.problem}") from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
         raise SettingsError(f"{path}: cannot be read: {error}") from error
     except RecursionError as error:
         raise SettingsError(f"{path}: cannot be read: it is nested too deeply") from error

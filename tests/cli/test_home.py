@@ -23,10 +23,13 @@ def test_the_settings_file_gives_root_and_budget(
 
 @pytest.mark.parametrize(
     ("model", "why"),
-    [("nonsense", "model 'nonsense' cannot be used: "), ("openai:gpt-5-mini", "OPENAI_API_KEY")],
+    [
+        ("nonsense", "model 'nonsense' cannot be used: write provider:name, such as openai:"),
+        ("openai:gpt-5-mini", "cannot be used: set OPENAI_API_KEY"),
+    ],
 )
 def test_a_model_that_cannot_be_is_one_line(model: str, why: str) -> None:
-    """An unknown model, or one without its key, ends in one line."""
+    """An unknown model, or one without its key, ends in one line that says what to do."""
     result = run("chat", "--model", model)
 
     assert why in result.stderr
@@ -39,7 +42,7 @@ def test_a_folder_that_cannot_be_written_is_one_line() -> None:
 
     result = run("chat", "--model", "scripted", "--root", "taken", said="Hello!\n")
 
-    assert "taken" in result.stderr
+    assert "'taken/.ebbtide/%' cannot be created (Not a directory)" in result.stderr
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
 
 

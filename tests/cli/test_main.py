@@ -83,7 +83,7 @@ def test_a_mistake_in_the_settings_file_is_named_with_its_line() -> None:
     result = run("sessions")
 
     assert result.exit_code == 1
-    start = "ebbtide: ebbtide.yaml:2: unknown key 'contxt_budget': use one of context_budget, "
+    start = "ebbtide: ebbtide.yaml:2: unknown key 'contxt_budget': did you mean 'context_budget'? "
     assert result.stderr.startswith(start)
     assert result.stderr.count("\n") == 1
 

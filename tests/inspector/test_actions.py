@@ -160,7 +160,7 @@ def test_command(tmp_path: Path) -> None:
     with Popen(inspect, stdout=PIPE, text=True, cwd=tmp_path) as started:
         try:
             assert started.stdout is not None
-            address = httpx.URL(started.stdout.readline().rpartition(": ")[2].strip())
+            address = httpx.URL([started.stdout.readline() for _ in range(2)][1].strip())
             with httpx.Client(follow_redirects=True, timeout=60) as page:
                 page.get(address)
                 close = address.join("/threads/t/efforts/close?effort=auth-bug")

@@ -242,7 +242,7 @@ def test_a_turn_before_the_page_listens(command: Popen[str]) -> None:
     Ctrl-C ends the command although the page still waits for new turns.
     """
     assert command.stdout is not None
-    address = httpx.URL(command.stdout.readline().rpartition(": ")[2].strip())
+    address = httpx.URL([command.stdout.readline() for _ in range(2)][1].strip())
     with httpx.Client(follow_redirects=True, timeout=60) as opened:
         opened.get(address)
         session = opened.get(address.join("/api/sessions")).json()[0]["name"]
