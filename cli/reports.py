@@ -6,6 +6,7 @@ from textwrap import fill
 from typing import Annotated, Any, Self
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
@@ -20,6 +21,7 @@ from ..memory.metrics import MEANINGS, Cost, Report, report
 from ..memory.names import session_label
 from ..memory.record import Owner, Tip
 from ..memory.settings import Settings
+from ..memory.transcript import clipped, first_words
 from ..memory.view import every_commit
 from .home import AnySession, ConfigFile, Json, MemoryId, Root, User, configured
 from .printable import discreet, in_line, print_json, printable
@@ -43,6 +45,12 @@ Prices = Annotated[
     ),
 ]
 
+_SAID = 50
+"""Characters of the last message in the list of sessions."""
+
+_TEXT = 120
+"""Characters of a memory in the list of attention; `explain` shows all."""
+
 _ANY = "any"
 """The range of a setting without limits."""
 
@@ -58,6 +66,7 @@ class _Session:
     turns: int | None = None
     efforts: int | None = None
     last_activity: str | None = None
+    last_message: str = ""
 
     @classmethod
     def of(cls, archive: Archive, owner: Owner) -> Self:
@@ -72,15 +81,17 @@ class _Session:
         branch = archive.at(owner, tip)
         records = branch.turns([tip.turn])
         efforts = branch.efforts(0).total
-        return cls(name, tip.turn, efforts, records[0].at if records else None)
+        if not records:
+            return cls(name, tip.turn, efforts)
+        return cls(name, tip.turn, efforts, records[0].at, first_words(records[0].messages, _SAID))
 
-    def cells(self) -> tuple[str, str, str, str]:
+    def cells(self) -> tuple[str, str, str, str, str]:
         """Return the row of the table."""
         if self.turns is None or self.efforts is None:
-            return self.session, "unknown", "unknown", "see ebbtide archive verify"
+            return self.session, "unknown", "unknown", "see ebbtide archive verify", ""
         none = "unknown" if self.turns else "never"
         time = minute_of(self.last_activity) if self.last_activity else none
-        return self.session, f"{self.turns:,}", f"{self.efforts:,}", time
+        return self.session, f"{self.turns:,}", f"{self.efforts:,}", time, self.last_message
 
 
 def sessions(
@@ -93,9 +104,8 @@ def sessions(
     if json:
         print_json(found)
         return
-    table = Table(
-        Column("Thread", overflow="fold"), *_figures("Turns", "Efforts"), Column("Last activity")
-    )
+    names = _whole("Thread", [session.session for session in found])
+    table = Table(names, *_figures("Turns", "Efforts"), "Last activity", "Last message")
     for session in found:
         table.add_row(*(Text(in_line(cell)) for cell in session.cells()))
     console = Console(highlight=False)
@@ -215,6 +225,12 @@ def _figure(value: float | None) -> str:
 def _figures(*headers: str) -> list[Column]:
     """Return columns whose figures are never broken."""
     return [Column(header, no_wrap=True) for header in headers]
+
+
+def _whole(header: str, names: Iterable[str]) -> Column:
+    """Return a column whose names are never broken, since they are copied; see `fitted`."""
+    longest = max((cell_len(in_line(name)) for name in names), default=0)
+    return Column(header, no_wrap=True, min_width=longest)
 
 
 def settings(
@@ -341,11 +357,14 @@ def forget(
 
 def attention_table(memories: Iterable[Explanation]) -> Table | Text:
     """Return a table with a row for each memory, or a line if there is none."""
-    table = Table("Memory", *_figures("Holds", "Level", "Accesses", "Fades"))
-    for memory in memories:
+    shown = [*memories]
+    names = _whole("Memory", [memory.id for memory in shown])
+    table = Table(names, *_figures("Holds", "Level", "Accesses", "Fades"), "Text")
+    for memory in shown:
         holds, accesses = f"{memory.effective:.1f}", f"{memory.accesses:,}"
         state = "suppressed" if memory.suppressed else memory.level
-        cells = (memory.id, holds, state, accesses, _fades(memory))
+        text = clipped(memory.text, _TEXT)
+        cells = (memory.id, holds, state, accesses, _fades(memory), text)
         table.add_row(*(Text(in_line(cell)) for cell in cells))
     return table if table.row_count else Text("nothing is in attention", style="dim")
 
@@ -353,6 +372,8 @@ def attention_table(memories: Iterable[Explanation]) -> Table | Text:
 def explanation_page(memory: Explanation) -> Iterable[str]:
     """Yield the state of a memory line by line, with the figures of the law of attention."""
     yield in_line(memory.id)
+    if memory.text:
+        yield in_line(memory.text)
     suppressed = ", suppressed" if memory.suppressed else ""
     yield f"holds {memory.effective:.1f} of 100: {memory.level}{suppressed}"
     times = "time" if memory.accesses == 1 else "times"

@@ -28,13 +28,16 @@ from ..memory.search.terms import query_terms, words
 from ..memory.settings import Settings
 from ..memory.tokens import exact
 from ..memory.tools.search_efforts import meaning_of, search_efforts
-from ..memory.transcript import rendered, speaker, visible_text
+from ..memory.transcript import first_words, rendered, speaker, visible_text
 from ..memory.view import every_commit, past
 from .branches import branches
 from .standing import standing
 
 _PASSAGES = 100
 """Passages that the page lists for a query."""
+
+_SAID = 80
+"""Characters of the last message in the list of sessions."""
 
 _STATES: Mapping[str, str] = {
     "opened": "open",
@@ -110,16 +113,17 @@ def turn(
 
 
 def sessions(archive: Archive, users: Iterable[str]) -> list[dict[str, Any]]:
-    """Return the sessions of these users, each with its newest turn."""
+    """Return the sessions of these users, each with its newest turn and what began it."""
     found = []
     for user in users:
         for owner in archive.sessions(user):
             tip = archive.newest(owner)
             if tip is None:
                 continue
-            newest = archive.at(owner, tip).turns([tip.turn])
-            at = newest[0].at if newest else ""
-            found.append({**named(owner), "turn": tip.turn, "at": at})
+            record = next(iter(archive.at(owner, tip).turns([tip.turn])), None)
+            at, messages = (record.at, record.messages) if record else ("", ())
+            said = first_words(messages, _SAID)
+            found.append({**named(owner), "turn": tip.turn, "at": at, "said": said})
     return sorted(found, key=lambda entry: str(entry["at"]), reverse=True)
 
 

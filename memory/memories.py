@@ -1,7 +1,7 @@
 """What is remembered of a user across sessions: list it, reword it, suppress it, delete it."""
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from .archive.protocol import Archive
@@ -17,18 +17,6 @@ _ALIKE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
-    """A memory: a fact or rule in its newest wording, or a concluded effort with its summary.
-
-    The text is empty if its session was deleted.
-    """
-
-    id: str
-    text: str
-    explanation: Explanation
-
-
-@dataclass(frozen=True, slots=True)
 class UserMemories:
     """The memories of one user; methods that name one raise `CommandError` for an unknown id."""
 
@@ -36,9 +24,9 @@ class UserMemories:
     user: str
     attention: Attention
 
-    def list(self) -> tuple[Remembered, ...]:
+    def list(self) -> tuple[Explanation, ...]:
         """Return all memories, newest first: in attention, faded and suppressed."""
-        return tuple(map(self._remembered, self.archive.remembered(self.user)))
+        return tuple(map(self.explain, self.archive.remembered(self.user)))
 
     def in_attention(self) -> tuple[Explanation, ...]:
         """Return the memories in attention, strongest first, then the suppressed ones."""
@@ -47,7 +35,7 @@ class UserMemories:
         inside = (memory.id for memory in self.attention.top(self.user, 10_000, now=now))
         ids = (*inside, *self.attention.suppressed(self.user, now=now))
         explanations = (self.attention.explain(self.user, one, now=now) for one in ids)
-        return tuple(filter(None, explanations))
+        return tuple(self._with_text(one) for one in explanations if one)
 
     def explain(self, memory_id: str) -> Explanation:
         """Return why a memory is in attention or not."""
@@ -57,9 +45,9 @@ class UserMemories:
             close = difflib.get_close_matches(memory_id, ids, n=1, cutoff=_ALIKE)
             hint = f"did you mean {close[0]!r}?" if close else "an id is <session>/<effort>"
             raise CommandError(f"no memory {memory_id!r}: {hint}")
-        return explanation
+        return self._with_text(explanation)
 
-    def edit(self, memory_id: str, text: str) -> Remembered:
+    def edit(self, memory_id: str, text: str) -> Explanation:
         """Reword a fact or rule. State blocks that contain it are not changed.
 
         Raises `CommandError` for an effort as well, whose summary belongs to its session.
@@ -74,7 +62,7 @@ class UserMemories:
             raise CommandError(f"the new text of {memory_id!r} is empty: delete it instead")
         self.archive.reword(self.user, memory_id, " ".join(text.split()))
         self.attention.changed(self.user)
-        return self._remembered(memory_id)
+        return self.explain(memory_id)
 
     def suppress(self, memory_id: str) -> Explanation:
         """Take a memory out of attention until `unsuppress`, and explain it; search finds it."""
@@ -92,10 +80,10 @@ class UserMemories:
         self.attention.forget(self.user, memory_id, now=datetime.now(UTC))
         return explanation
 
-    def _remembered(self, memory_id: str) -> Remembered:
+    def _with_text(self, explanation: Explanation) -> Explanation:
         # Seen from a session without a name, so that all sessions are others.
-        effort = past(self.archive, Owner(self.user, ""), Tip()).effort(memory_id, ())
-        return Remembered(memory_id, effort.summary if effort else "", self.explain(memory_id))
+        effort = past(self.archive, Owner(self.user, ""), Tip()).effort(explanation.id, ())
+        return replace(explanation, text=effort.summary) if effort else explanation
 
 
 def memories(

@@ -7,6 +7,7 @@ from itertools import takewhile
 from typing import TypeAlias
 
 from ..prompts.loader import render
+from .fences import NAME
 from .messages import Growing, Message, arguments, calls, spoken, text
 from .recalled import SPEAKING, recalled
 from .record import Group, Record
@@ -250,6 +251,22 @@ def visible_text(message: Message) -> str:
     if isinstance(content, str) and START not in content and (content or not spoken(message)):
         return content
     return text(without_blocks(message))
+
+
+def first_words(messages: Sequence[Message], most: int) -> str:
+    r"""Return the beginning of what the user said in a turn, in one line of `most` characters.
+
+    >>> first_words([{"type": "human", "data": {"content": "Is it\nraining?"}}], 8)
+    'Is it ra…'
+    """
+    users = (m for m in messages if m["type"] == "human" and m["data"].get("name") != NAME)
+    return clipped(next(map(text, users), ""), most)
+
+
+def clipped(words: str, most: int) -> str:
+    """Return a text in one line of `most` characters."""
+    line = " ".join(words.split())
+    return line if len(line) <= most else f"{line[:most]}…"
 
 
 def countable(message: Message) -> list[str]:

@@ -13,10 +13,8 @@ from langgraph.runtime import Runtime
 from ...memory.archive.protocol import Finding as Finding  # noqa: PLC0414 (exported as well)
 from ...memory.context.budget import Part as Part  # noqa: PLC0414 (exported with the commands)
 from ...memory.dates import stamp
-from ...memory.efforts import one_line
 from ...memory.errors import CommandError, SessionNotFoundError, ToolError
-from ...memory.fences import NAME
-from ...memory.messages import Message, text
+from ...memory.messages import Message
 from ...memory.metrics import Report as Report  # noqa: PLC0414 (exported with the commands)
 from ...memory.metrics import report, without_calls
 from ...memory.record import SHORT_ID, Record, Status
@@ -26,6 +24,7 @@ from ...memory.state_block import as_users_see
 from ...memory.tool_names import MEMORY_TOOLS
 from ...memory.tools.effort_status import effort_status
 from ...memory.tools.search_efforts import search_efforts
+from ...memory.transcript import first_words
 from ...memory.valid_history import with_own_ids
 from ...memory.view import every_commit
 from ...nodes.assemble_context import working_context
@@ -107,10 +106,8 @@ def verify(agent: Agent, config: RunnableConfig) -> tuple[Finding, ...]:
 
 
 def _line(record: Record) -> TurnLine:
-    users = (m for m in record.messages if m["type"] == "human" and m["data"].get("name") != NAME)
-    words = one_line(next(map(text, users), ""))
-    short = words if len(words) <= _SHOWN else f"{words[:_SHOWN]}…"
-    return TurnLine(record.turn, record.efforts, record.at, short, record.status)
+    said = first_words(record.messages, _SHOWN)
+    return TurnLine(record.turn, record.efforts, record.at, said, record.status)
 
 
 def efforts(agent: Agent, config: RunnableConfig) -> Mapping[str, Any]:

@@ -139,6 +139,8 @@ class Explanation:
         fades: When it falls below the threshold without another access, None for never.
         suppressed: Whether somebody took it out of attention.
         attended: Whether it is in attention.
+        text: The summary of an effort, or the newest wording of a fact or rule; empty if its
+            session was deleted. Stores of attention do not know it.
     """
 
     id: str
@@ -150,6 +152,7 @@ class Explanation:
     fades: datetime | None
     suppressed: bool
     attended: bool
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)

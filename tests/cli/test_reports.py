@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from typer.testing import Result
@@ -19,16 +20,25 @@ def cells(result: Result) -> list[list[str]]:
 
 
 def test_sessions_lists_threads_turns_and_efforts() -> None:
-    """Each thread has a row with its turns, its efforts and when it was last used."""
+    """Each thread has a row with its turns, efforts, when it was last used, and last message."""
     talked("Hello!", "Let's work on the auth bug.", "That's done.", thread="[b]one")
     talked("Hello!", thread="two")
 
-    rows = [line.split("│")[1:4] for line in run("sessions").stdout.splitlines() if "UTC" in line]
+    rows = [line.split("│")[1:-1] for line in run("sessions").stdout.splitlines() if "UTC" in line]
 
-    assert [[cell.strip() for cell in row] for row in rows] == [
-        ["[b]one", "3", "1"],
-        ["two", "1", "0"],
+    assert [[cell.strip() for cell in (*row[:3], row[4])] for row in rows] == [
+        ["[b]one", "3", "1", "That's done."],
+        ["two", "1", "0", "Hello!"],
     ]
+
+
+def test_sessions_keeps_long_names_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The id of a thread is copied: where it fits on no line of the table, rows become lines."""
+    thread = str(uuid4())
+    talked("Hello!", thread=thread)
+    monkeypatch.setenv("COLUMNS", "70")
+
+    assert f"{thread} – Turns 1" in run("sessions").stdout
 
 
 def test_sessions_says_that_there_are_none() -> None:

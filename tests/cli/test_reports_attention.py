@@ -1,5 +1,6 @@
 """Attention at the terminal: `ebbtide attention`, and `/attention` in the chat."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -48,17 +49,31 @@ def test_a_listed_id_can_be_copied(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_memory_is_explained() -> None:
-    """Base, age, accesses, what it holds and when it fades are said."""
+    """Its text, base, age, accesses, what it holds and when it fades are said."""
     chat(*LINES)
 
     said = run("attention", "explain", MEMORY, "--user", "ann").stdout
 
-    assert said.splitlines()[:3] == [
+    assert said.splitlines()[:4] == [
         MEMORY,
+        "Let's work on the gate.",
         "holds 50.0 of 100: medium",
         "base 50, 0.0 days old, accessed 0 times",
     ]
-    assert said.splitlines()[3].startswith("fades 2")
+    assert said.splitlines()[4].startswith("fades 2")
+
+
+def test_the_list_shows_what_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each memory has the beginning of its text, as JSON all of it."""
+    chat(LINES[0], f"The code of the gate is 4711{' in the hall' * 20}.", LINES[2])
+    monkeypatch.setenv("COLUMNS", "200")
+
+    listed = run("attention", "list", "--user", "ann").stdout
+    (memory,) = json.loads(run("attention", "list", "--user", "ann", "--json").stdout)
+
+    assert "Let's work on the gate. The code of the gate is 4711" in " ".join(listed.split())
+    assert "…" in listed
+    assert memory["text"].endswith("in the hall.")
 
 
 def test_suppressed_and_back() -> None:

@@ -95,7 +95,7 @@ def test_payload_of_a_session(entered: TestClient, owner: Owner) -> None:
 
     found = entered.get("/api/session", params={"session": session["name"]}).json()
 
-    assert session["label"] == owner.thread
+    assert (session["label"], session["said"]) == (owner.thread, "The weather is fine.")
     assert [turn["turn"] for turn in found["turns"]] == [1, 2, 3, 4, 5, 6]
     assert [len(turn["calls"]) for turn in found["turns"]] == [2, 1, 2, 1, 2, 1]
     assert {call["budget"] for turn in found["turns"] for call in turn["calls"]} == {16_000}

@@ -77,7 +77,7 @@ def test_items_of_a_block_are_memories(archive: Archive) -> None:
     """A fact weighs 60 and a rule 90, each by the turn that said it."""
     Session(archive, "a").say(Facts=f"{PEANUTS}\nlives in Lyon", Rules="Answer in Dutch.")
 
-    found = {one.id: (one.text, one.explanation.base) for one in memories(archive, "ann").list()}
+    found = {one.id: (one.text, one.base) for one in memories(archive, "ann").list()}
 
     assert found == {
         FIRST: (PEANUTS, 60),
