@@ -106,25 +106,32 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
 _EVENT = TypeAdapter(_EventFields)
 
 
+_LastReferenced: TypeAlias = Annotated[
+    _Turn, Field(description="Last turn that mentioned it; what decays is counted from here")
+]
+
+
 @with_config(_STRICT)
 class OpenEffort(TypedDict):
     """Goal and constraints of an open effort, and when it was opened, last active, referenced."""
 
-    goal: NotRequired[str]
-    constraints: NotRequired[list[str]]
-    opened_turn: _Turn
-    last_active_turn: _Turn
-    last_referenced_turn: _Turn
+    goal: NotRequired[Annotated[str, Field(description="What the effort is for")]]
+    constraints: NotRequired[Annotated[list[str], Field(description="What must hold for it")]]
+    opened_turn: Annotated[_Turn, Field(description="Turn that opened it")]
+    last_active_turn: Annotated[_Turn, Field(description="Last turn in which it was active")]
+    last_referenced_turn: _LastReferenced
 
 
 @with_config(_STRICT)
 class ExpandedEffort(TypedDict):
     """When an effort was expanded and last referenced, the turns it shows, those it has left."""
 
-    expanded_turn: _Turn
-    last_referenced_turn: _Turn
-    turns: list[_Turn]
-    collapses_in: NotRequired[_Turn]
+    expanded_turn: Annotated[_Turn, Field(description="Turn that expanded it")]
+    last_referenced_turn: _LastReferenced
+    turns: Annotated[list[_Turn], Field(description="Turns of its log that are shown")]
+    collapses_in: NotRequired[
+        Annotated[_Turn, Field(description="Turns until it collapses if nobody mentions it")]
+    ]
 
 
 @with_config(_STRICT)
@@ -134,18 +141,22 @@ class Summary(TypedDict):
     From then on it leaves with the next change of the plan.
     """
 
-    summary: NotRequired[str]
-    last_referenced_turn: _Turn
-    leaves_in: NotRequired[_Turn]
+    summary: NotRequired[Annotated[str, Field(description="The beginning of its text")]]
+    last_referenced_turn: _LastReferenced
+    leaves_in: NotRequired[
+        Annotated[_Turn, Field(description="Turns until it is due to leave if nobody mentions it")]
+    ]
 
 
 @with_config(_STRICT)
 class Reference(TypedDict):
     """An effort that the turn mentioned, how, and the words, ids or tools that say so."""
 
-    effort: str
-    kind: NotRequired[Kind]
-    words: NotRequired[list[str]]
+    effort: Annotated[str, Field(description="Id of the effort")]
+    kind: NotRequired[Annotated[Kind, Field(description="How it was mentioned")]]
+    words: NotRequired[
+        Annotated[list[str], Field(description="The words, ids or tools that mentioned it")]
+    ]
 
 
 @with_config(ConfigDict(strict=True, extra="allow"))
@@ -237,15 +248,31 @@ class Bookkeeping(TypedDict, total=False):
 
 
 class _Readable(TypedDict, total=False):
-    turn: _Turn
-    active_effort: str | None
-    open_efforts: dict[str, OpenEffort]
-    expanded: dict[str, ExpandedEffort]
-    summaries: dict[str, _Turn | Summary]
-    references: list[Reference]
-    anchor: dict[str, str]
-    banners: list[str]
-    context_report: Annotated[dict[str, Plain], AfterValidator(_valid_report)]
+    turn: Annotated[_Turn, Field(description="Number of the turn, from 1")]
+    active_effort: Annotated[
+        str | None, Field(description="Id of the open effort that the turn belongs to")
+    ]
+    open_efforts: Annotated[dict[str, OpenEffort], Field(description="Open efforts by id")]
+    expanded: Annotated[
+        dict[str, ExpandedEffort],
+        Field(description="Concluded efforts whose log is back in the context, by id"),
+    ]
+    summaries: Annotated[
+        dict[str, _Turn | Summary],
+        Field(description="Concluded efforts whose summary is in the context, by id"),
+    ]
+    references: Annotated[
+        list[Reference], Field(description="Efforts that this turn mentioned, and how")
+    ]
+    anchor: Annotated[dict[str, str], Field(description="The state block, field by field")]
+    banners: Annotated[
+        list[str], Field(description="What happened to the context in this turn, for the user")
+    ]
+    context_report: Annotated[
+        dict[str, Plain],
+        AfterValidator(_valid_report),
+        Field(description="What was sent: tokens by part, what is left out, why the plan changed"),
+    ]
 
 
 @with_config(_STRICT)

@@ -97,6 +97,22 @@ async def test_the_graph_has_settings_as_context_and_no_checkpointer() -> None:
     assert graph.get_context_jsonschema() == Settings.model_json_schema()
 
 
+async def test_studio_describes_every_key_of_the_memory() -> None:
+    """The schema of the state says what each key means, those of efforts and summaries too."""
+    graph = await studio.make_graph(THREAD)
+    kinds = graph.get_output_jsonschema()["$defs"]
+
+    named = ("Memory", "OpenEffort", "ExpandedEffort", "Summary", "Reference")
+    missing = [
+        f"{name}.{key}"
+        for name in named
+        for key, schema in kinds[name]["properties"].items()
+        if not schema.get("description")
+    ]
+
+    assert missing == []
+
+
 async def test_settings_and_root_come_from_the_file_and_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
