@@ -30,12 +30,13 @@ function clipped(text, length = 160) {
 }
 
 // A table; a `stacked` one shows each row as a card where the page is narrow, and says so by roles.
+// `marks` has the swatch of each column.
 function table(caption, heads, rows, options = {}) {
   const kind = heads.map((_, at) => rows.some((row) => typeof row[at] === "number" || /^\$[\d.,]+$/.test(row[at])));
   const role = (name) => (options.stacked ? name : null);
   const body = rows.map((row) => make("tr", { role: role("row") }, row.map((cell, at) =>
     make("td", { class: kind[at] ? "n" : null, role: role("cell"), "data-head": role(heads[at]) }, typeof cell === "number" ? tokens(cell) : cell ?? ""))));
-  const head = make("tr", { role: role("row") }, heads.map((name, at) => make("th", { scope: "col", class: kind[at] ? "n" : null, role: role("columnheader") }, name)));
+  const head = make("tr", { role: role("row") }, heads.map((name, at) => make("th", { scope: "col", class: kind[at] ? "n" : null, role: role("columnheader") }, options.marks?.[at], name)));
   return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
     make("table", { class: `${options.wide ? "wide" : ""} ${options.stacked ? "stacked" : ""}`, role: role("table") },
       make("caption", { class: options.hidden ? "hidden" : "quiet" }, caption),

@@ -19,6 +19,8 @@ const STATES = [
   ["state-concluded", "summary in the prompt", "#2f7ebc", "-"],
   ["state-evicted", "in the archive alone", "#9aa3af", "."],
 ];
+const ATTENDED = ["#2f7ebc", "in attention"];
+const SUPPRESSED = ["#9aa3af", "suppressed"];
 const STROKES = { "/": "M0,6L6,0", "\\": "M0,0L6,6", x: "M0,6L6,0M0,0L6,6", "-": "M0,3H6", "|": "M3,0V6" };
 const MOST_BARS = 400;
 const MOST_EFFORTS = 60;
@@ -216,11 +218,11 @@ function attentionFigure(memories, threshold) {
     .sort((one, other) => one.at - other.at);
   const [first, end] = [Math.min(-1, d3.min(memories, (memory) => -memory.days)), 60];
   const past = rows.filter((row) => row.at <= 0), future = rows.filter((row) => row.at >= 0 && row.at <= end);
-  const stroke = { x: "at", y: "attention", z: "id", stroke: (row) => (memories.find((memory) => memory.id === row.id).suppressed ? "#9aa3af" : "#2f7ebc") };
+  const stroke = { x: "at", y: "attention", z: "id", stroke: (row) => (memories.find((memory) => memory.id === row.id).suppressed ? SUPPRESSED : ATTENDED)[0] };
   let free = Infinity;  // labels stand below each other
-  const now = memories.slice(0, 8).map((memory) => {
+  const now = d3.sort(memories, (memory) => -memory.effective).slice(0, 8).map((memory) => {
     free = Math.min(free - 6, memory.effective + 4);
-    return { id: memory.id, at: 0, attention: memory.effective, label: free };
+    return { id: memory.id, name: `${clipped(memory.id, 34)}${memory.suppressed ? ", suppressed" : ""}`, at: 0, attention: memory.effective, label: free };
   });
   const plotted = () => Plot.plot({ width: width(), height: 330, marginLeft: 40, marginTop: 26, marginBottom: 40, style: STYLE,
     x: { label: "days from today →", domain: [first, end] }, y: { label: "↑ attention", domain: [0, 100], grid: true },
@@ -230,7 +232,9 @@ function attentionFigure(memories, threshold) {
       Plot.text([threshold], { x: end, y: (value) => value, text: (value) => `threshold ${value}`, textAnchor: "end", dy: 9, stroke: "var(--paper)", fill: "currentColor" }),
       Plot.ruleX([0], { stroke: "currentColor", strokeOpacity: 0.4 }),
       Plot.dot(now, { x: "at", y: "attention", r: 3.5, fill: "currentColor", title: "id" }),
-      Plot.text(now, { x: "at", y: "label", text: (row) => clipped(row.id, 34), textAnchor: "start", dx: 8, stroke: "var(--paper)", fill: "currentColor" }),
+      Plot.text(now, { x: "at", y: "label", text: "name", textAnchor: "start", dx: 8, stroke: "var(--paper)", fill: "currentColor" }),
     ] });
-  return figure(`Attention of ${memories.length} memories by day, and the threshold below which one fades`, plotted);
+  const kinds = [ATTENDED, SUPPRESSED].map(([colour, label]) => make("li", {}, swatch("", colour), label));
+  const dashed = make("li", { class: "quiet" }, "dashed: before today");
+  return [make("ul", { class: "legend" }, kinds, dashed), figure(`Attention of ${memories.length} memories by day, and the threshold below which one fades`, plotted)];
 }

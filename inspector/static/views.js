@@ -8,12 +8,12 @@ const turnLink = (at, turn) => make("a", { class: "turn", href: link(at, "turn",
 
 async function sessionsView() {
   const all = await fetched("sessions", {});
-  const rows = (filter) => all.filter((entry) => `${entry.user} ${entry.label}`.toLowerCase().includes(filter))
-    .map((entry) => [make("a", { href: `#/${keyOf(entry)}/context` }, entry.label), entry.user || "(anonymous)", entry.turn, day(entry.at)]);
+  const rows = (filter) => all.filter((entry) => `${entry.user} ${entry.label} ${entry.said}`.toLowerCase().includes(filter))
+    .map((entry) => [make("a", { href: `#/${keyOf(entry)}/context` }, entry.label), entry.user || "(anonymous)", entry.turn, day(entry.at), entry.said]);
   const list = make("div", {});
   const draw = (filter) => list.replaceChildren(rows(filter).length
-    ? table("Sessions, the newest first", ["Session", "User", "Turns", "Last turn (UTC)"], rows(filter), { wide: true })
-    : make("p", {}, all.length ? "No session has that in its name or user." : "There is no session in this archive yet."));
+    ? table("Sessions, the newest first", ["Session", "User", "Turns", "Last turn (UTC)", "Last message"], rows(filter), { wide: true, stacked: true })
+    : make("p", {}, all.length ? "No session has that in its name, user or last message." : "There is no session in this archive yet."));
   draw("");
   const filter = make("input", { type: "search", id: "filter", oninput: (event) => draw(event.target.value.toLowerCase()) });
   const intro = quiet("Choose a session to see what its model was sent in each turn, what left the prompt, and why.");
@@ -134,7 +134,8 @@ function callTable(calls) {
   const parts = partsOf(calls);
   const rows = calls.map((call, at) => [make("span", { class: "turn" }, `call ${at + 1}`), ...parts.map(([key]) => call.tokens[key] || 0), sum(call),
     call.budget || "", call.why ? whyOf(call) : ""]);
-  return table("Calls of this turn, tokens by part", ["Call", ...parts.map(([, label]) => label), "Sent", "Budget", "The plan changed"], rows, { hidden: true, wide: true, stacked: true });
+  return table("Calls of this turn, tokens by part", ["Call", ...parts.map(([, label]) => label), "Sent", "Budget", "The plan changed"], rows,
+    { hidden: true, wide: true, stacked: true, marks: [null, ...parts.map(([key, , colour]) => swatch(key, colour))] });
 }
 
 function messageOf(message) {
@@ -438,14 +439,19 @@ async function branchesView(at) {
     table("The end of each branch", ["Branch", "Turns", "Began at", "Shown"], rows, { wide: true })];
 }
 
+function attentionOf(memory) {
+  const [colour, label] = memory.suppressed ? SUPPRESSED : ATTENDED;
+  return make("span", { class: "state" }, swatch("", colour), memory.suppressed ? label : memory.attended ? `${label}, ${memory.level}` : "faded");
+}
+
 async function memoriesView(at) {
   const { memories, threshold } = await fetched("memories", { user: at.user });
-  const rows = memories.map((memory) => [memory.id, memory.suppressed ? "suppressed" : memory.attended ? `in attention, ${memory.level}` : "faded",
+  const rows = memories.map((memory) => [memory.id, clipped(memory.text), attentionOf(memory),
     memory.effective.toFixed(1), `${memory.base}, ${memory.days.toFixed(1)} days old, ${memory.accesses} ${memory.accesses === 1 ? "access" : "accesses"}`,
     memory.fades ? day(memory.fades).slice(0, 10) : "never", ...(acting ? [make("span", { class: "controls" },
       action(memory.suppressed ? "Unsuppress" : "Suppress", () => act("POST", `attention/${memory.suppressed ? "unsuppress" : "suppress"}`, { memory: memory.id }), at),
       action("Forget …", () => act("POST", "attention/forget", { memory: memory.id }, { question: `Forget ${memory.id}? It leaves the attention of this user for good; its session stays.`, yes: "Forget" }), at))] : [])]);
   return [make("h2", {}, "Memories across sessions"), quiet("What the sessions of this user left. A memory that nobody uses loses a hundredth of its base a day, and is not shown below the threshold; search finds it still."),
-    ...(rows.length ? [attentionFigure(memories, threshold), table("Memories of this user, the strongest first", ["Memory", "State", "Attention now", "Base, age and use", "Fades", ...(acting ? ["Change"] : [])], rows, { wide: true, stacked: true })]
+    ...(rows.length ? [...attentionFigure(memories, threshold), table("Memories of this user: in attention, the strongest first, then suppressed", ["Memory", "Text", "State", "Attention now", "Base, age and use", "Fades", ...(acting ? ["Change"] : [])], rows, { wide: true, stacked: true })]
       : [make("p", {}, at.user ? "This user has no memories across sessions." : "Sessions without a user have no memories across sessions.")])];
 }
