@@ -2,7 +2,8 @@
 
 import json
 from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from heapq import nlargest
 from itertools import chain
 from math import fsum
@@ -205,7 +206,9 @@ def strongest(said: Said, rare: Rare, least: int) -> list[int]:
     >>> strongest({"port": [9, 8], "login": [7]}, {"login": 3.0, "port": 1.0}, 1)
     [7]
     """
-    having = {term: said[term] if isinstance(said[term], Set) else {*said[term]} for term in rare}
+    having = {
+        term: said[term] if isinstance(said[term], AbstractSet) else {*said[term]} for term in rare
+    }
     sums: dict[int, float] = {}
     left, bound = fsum(rare.values()), 0.0
     for heaviest in sorted(rare, key=rare.__getitem__, reverse=True):
