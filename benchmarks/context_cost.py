@@ -31,7 +31,7 @@ from typing import Any, TypeAlias
 
 from langchain_core.messages import BaseMessage, message_to_dict
 from langgraph.checkpoint.sqlite import SqliteSaver
-from peers import PEERS, Maker, ours
+from peers import DELTA, PEERS, Maker, ours
 from report import argument_parser, write
 from talks import TALKS, TalkingModel
 
@@ -212,7 +212,7 @@ def runs(options: argparse.Namespace) -> list[Run]:
 
 def main() -> None:
     """Hold each conversation with each agent that is installed."""
-    agents = [OURS, *PEERS]
+    agents = [OURS, *(name for name in PEERS if name != DELTA)]
     parser = argument_parser(__doc__, jobs=1)
     parser.add_argument("--talks", nargs="+", choices=[*TALKS], default=[*TALKS])
     parser.add_argument("--agents", nargs="+", choices=agents, default=agents)

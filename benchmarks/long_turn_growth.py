@@ -20,7 +20,7 @@ from typing import Any
 import psutil
 from langchain_core.messages import ToolCall
 from langgraph.checkpoint.sqlite import SqliteSaver
-from peers import Maker, deep, langchain, ours
+from peers import DELTA, DeltaState, Maker, deep, langchain, ours
 from report import argument_parser, write
 from talks import TalkingModel, Turn
 
@@ -30,6 +30,7 @@ AGENTS: dict[str, Maker] = {
     "ebbtide": ours(context_budget=BUDGET),
     "create_agent": langchain(),
     "deepagents": deep,
+    DELTA: langchain(state=DeltaState),
 }
 
 _STORED = """

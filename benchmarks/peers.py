@@ -3,15 +3,16 @@
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Required, TypeAlias
 
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware, SummarizationMiddleware
+from langchain.agents.middleware import AgentMiddleware, AgentState, SummarizationMiddleware
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage, SystemMessage
+from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import START, StateGraph
-from langgraph.graph.message import add_messages
+from langgraph.graph.message import _messages_delta_reducer, add_messages
 from langgraph.prebuilt import ToolNode, tools_condition
 from talks import look_up
 from typing_extensions import TypedDict
@@ -23,6 +24,9 @@ Maker: TypeAlias = Callable[[BaseChatModel, Saver, Path], Any]
 """Makes an agent of a model, a checkpointer and a folder for its files."""
 
 PROMPT = "You are a helpful assistant."
+DELTA = "DeltaChannel"
+"""The peer that sends what `create_agent` sends, and stores it as LangGraph's `DeltaChannel`."""
+
 LANGMEM_TOKENS = 2_000
 """Tokens that LangMem's node may keep of what was said."""
 
@@ -45,8 +49,17 @@ def ours(archive: SqlArchive | None = None, *, tools: Tools = (look_up,), **sett
     return make
 
 
+class DeltaState(AgentState[Any]):
+    """State whose checkpoints have the new messages, and every hundredth update all of them."""
+
+    messages: Required[Annotated[list[AnyMessage], DeltaChannel(_messages_delta_reducer)]]
+
+
 def langchain(
-    *middleware: AgentMiddleware[Any, Any], summarise_at: int = 0, tools: Tools = (look_up,)
+    *middleware: AgentMiddleware[Any, Any],
+    summarise_at: int = 0,
+    tools: Tools = (look_up,),
+    state: type[AgentState[Any]] | None = None,
 ) -> Maker:
     """Return the maker of LangChain's agent; it sends all, or summarises from so many tokens on."""
 
@@ -55,7 +68,12 @@ def langchain(
         if summarise_at:
             layers.append(SummarizationMiddleware(model, trigger=("tokens", summarise_at)))
         return create_agent(
-            model, tools, system_prompt=PROMPT, checkpointer=saver, middleware=layers
+            model,
+            tools,
+            system_prompt=PROMPT,
+            checkpointer=saver,
+            middleware=layers,
+            state_schema=state,
         )
 
     return make
@@ -106,5 +124,6 @@ PEERS: Mapping[str, tuple[Maker, int | None]] = {
     "SummarizationMiddleware, 16,000": (langchain(summarise_at=16_000), 16_000),
     "LangMem SummarizationNode": (langmem, LANGMEM_TOKENS),
     "deepagents": (deep, None),
+    DELTA: (langchain(state=DeltaState), None),
 }
 """Each peer, and its limit of tokens, None if it has none."""

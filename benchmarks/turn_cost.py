@@ -32,7 +32,7 @@ from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
-from peers import PEERS, Maker, ours
+from peers import DELTA, PEERS, Maker, ours
 from report import argument_parser, stored_bytes, write
 from sqlalchemy import Engine, event, make_url
 from talks import TALKS, TalkingModel, Turn
@@ -40,7 +40,7 @@ from talks import TALKS, TalkingModel, Turn
 from ebbtide import DiskArchive, SqlArchive
 
 PLAIN = "create_agent"
-AGENTS = (OURS, PLAIN, "SummarizationMiddleware, 4,000", "deepagents")
+AGENTS = (OURS, PLAIN, "SummarizationMiddleware, 4,000", "deepagents", DELTA)
 SPANS = ((10, 60), (450, 500), (4_950, 5_000), (9_950, 10_000))
 """Turns over which the median is taken, where there are so many."""
 

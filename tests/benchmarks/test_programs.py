@@ -318,16 +318,17 @@ def test_archive_scale_on_sqlite(tmp_path: Path) -> None:
 )
 def test_turn_cost(tmp_path: Path, database: Database, cases: list[str]) -> None:
     """Each agent holds each turn, and what it stored is counted, wherever it is kept."""
-    options = ["--turns", "60", "--agents", "ebbtide", "create_agent", "--url", database.url]
+    agents = ["ebbtide", "create_agent", "DeltaChannel"]
+    options = ["--turns", "60", "--agents", *agents, "--url", database.url]
     rows = results("turn_cost", tmp_path, *options, "--cases", *cases)["rows"]
-    pairs = [*zip(rows[::2], rows[1::2], strict=True)]
+    sides = [*zip(rows[::3], rows[1::3], rows[2::3], strict=True)]
 
-    assert [(ours["case"], plain["agent"]) for ours, plain in pairs] == [
-        (case, "create_agent") for case in cases
-    ]
+    assert [row["agent"] for row in rows] == agents * len(cases)
+    assert [ours["case"] for ours, _, _ in sides] == cases
     assert all(row["CPU ms, turns 10-60"] > 0 for row in rows)
-    for ours, plain in pairs:
+    for ours, plain, delta in sides:
         assert 0 < ours["checkpoint bytes a turn"] < plain["checkpoint bytes a turn"]
+        assert 0 < delta["checkpoint bytes a turn"] < plain["checkpoint bytes a turn"]
         assert 0 < ours["archive statements a turn"] < 40
 
 
