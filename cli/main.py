@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "stats": ("reports:stats", "Show what the memory did, and what its context cost."),
     "demo": ("demo:demo", "Watch a conversation and its context, without a key."),
     "eval": ("evaluate:evaluate", "Measure how well strategies keep a conversation's goal."),
+    "bench": ("bench:bench", "Run the benchmarks of a checkout in a small size."),
     "archive": ("archive:app", "Check, export and copy what is stored."),
     "attention": ("reports:attention", "See what is in a user's attention, and why."),
 }
