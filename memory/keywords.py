@@ -20,7 +20,7 @@ from .efforts import Effort
 from .facts import is_fact
 from .locks import CACHES
 from .messages import Message
-from .names import parted
+from .names import is_qualified, parted
 from .running_turn import RunningTurn
 from .search.terms import content
 from .transcript import countable
@@ -337,15 +337,26 @@ class KeywordCache(LRUCache[Any, Any]):
             super().clear()
 
 
-def keywords_of(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keywords:
-    """Return the keywords of an effort, from its committed turns."""
-    view, last, log = work.view, effort.turn, None
+def keywords_of(
+    work: RunningTurn, efforts: Iterable[Effort], cache: KeywordCache
+) -> dict[str, Keywords]:
+    """Return the keywords of efforts, from their committed turns, by the ids of the efforts."""
+    view, by_name = work.view, {effort.id: effort for effort in efforts}
     # Until its last turn is committed, and while it is open, the log still grows.
-    if effort.status == "open" or effort.turn > view.tip.turn:
-        log = view.log_turns(effort.id)
-        last = next(reversed(log), 0)
-    key = (view.owner, effort, *view.ids_of(effort.id, [last]).values())
-    found: Keywords = cache.get_or_make(key, partial(_keywords_of, work, effort, cache, log))
+    logs = {
+        name: view.log_turns(name)
+        for name, effort in by_name.items()
+        if effort.status == "open" or effort.turn > view.tip.turn
+    }
+    last = {name: effort.turn for name, effort in by_name.items()}
+    last |= {name: next(reversed(log), 0) for name, log in logs.items()}
+    ids = view.branch.ids([turn for name, turn in last.items() if not is_qualified(name)])
+    found = dict[str, Keywords]()
+    for name, effort in by_name.items():
+        known = view.ids_of(name, [last[name]]) if is_qualified(name) else ids
+        key = (view.owner, effort, known.get(last[name]))
+        make = partial(_keywords_of, work, effort, cache, logs.get(name))
+        found[name] = cache.get_or_make(key, make)
     return found
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from heapq import nlargest
-from itertools import chain, filterfalse, islice, repeat
+from itertools import chain, filterfalse, islice
 from math import fsum, log
 from operator import attrgetter, itemgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -310,7 +310,7 @@ def _used_results(
     if not (results := _results(work.view.running.messages)):
         return {}
     question, answer = said
-    vocabulary = _vocabulary(work, compared, cache)
+    vocabulary = keywords_of(work, compared, cache)
     limit = max(1, len(vocabulary) // 2)
 
     def is_distinctive(term: str) -> bool:
@@ -374,7 +374,7 @@ def _by_keywords(
     in_context = [*dict.fromkeys([*work.state.open, *work.state.summaries])]
     if not in_context:
         return {}
-    vocabulary, turns = _vocabulary(work, compared, cache), recent(work, cache)
+    vocabulary, turns = keywords_of(work, compared, cache), recent(work, cache)
     ids, overlap = [*filter(vocabulary.__contains__, in_context)], work.settings.min_keyword_overlap
     found: dict[str, tuple[str, ...]] = {}
     for said in texts:
@@ -456,15 +456,6 @@ def said_mostly(
         if enough and len(words) >= overlap:
             mostly[str(name)] = words
     return mostly
-
-
-def _vocabulary(
-    work: RunningTurn, compared: Sequence[Effort], cache: KeywordCache
-) -> dict[str, Keywords]:
-    """Return the keywords of the newest efforts and of those in the context, which come last."""
-    efforts = {effort.id: effort for effort in compared}
-    keywords = map(keywords_of, repeat(work), efforts.values(), repeat(cache))
-    return dict(zip(efforts, keywords, strict=True))
 
 
 def recent(work: RunningTurn, cache: KeywordCache) -> list[Keywords]:

@@ -105,7 +105,7 @@ class OtherSessions:
         ).scalar_one()
         by_turn = in_turns(passages)
         rare = rarest(total, terms, by_turn, headings)
-        found = terms_of(strongest(by_turn, rare)[:_CANDIDATES], by_turn, rare)
+        found = terms_of(strongest(by_turn, rare, _CANDIDATES), by_turn, rare)
         hits = [*self._efforts(headings, rare), *self._turns(found, passages, rare)]
         weight = sum(rare.values())
         titles = title_terms(query)
@@ -165,7 +165,7 @@ class OtherSessions:
 
     def _efforts(self, headings: Said, rare: Rare) -> list[Elsewhere]:
         """Return the concluded efforts whose headings say most of a query."""
-        best = strongest(headings, rare)[:_MOST]
+        best = strongest(headings, rare, _MOST)
         hits: dict[tuple[Owner, str], Elsewhere] = {}
         for start in range(0, len(best), _CANDIDATES):
             part = best[start : start + _CANDIDATES]

@@ -195,11 +195,10 @@ def rarest(
 _ROUNDING = 1e-9  # more than sums of rarities in another order differ by
 
 
-def strongest(said: Said, rare: Rare, least: int) -> list[int]:
-    """Return ids by the sum of the rarities of their terms, of equals the newest first.
+def strongest(said: Said, rare: Rare, most: int) -> list[int]:
+    """Return the `most` ids with the largest sums of their terms' rarities, of equals the newest.
 
-    There are at least the `least` first ones, if so many have a term. Terms of which nobody needs
-    to know everything, since what has only them is behind those, are not gone through.
+    What has only terms that weigh too little to be among them is not gone through.
 
     >>> strongest({"port": [9, 8], "login": [7]}, {"login": 3.0, "port": 1.0}, 3)
     [7, 9, 8]
@@ -212,8 +211,8 @@ def strongest(said: Said, rare: Rare, least: int) -> list[int]:
     sums: dict[int, float] = {}
     left, bound = fsum(rare.values()), 0.0
     for heaviest in sorted(rare, key=rare.__getitem__, reverse=True):
-        if len(sums) >= least:
-            bound = nlargest(least, sums.values())[-1]
+        if len(sums) >= most:
+            bound = nlargest(most, sums.values())[-1]
             if bound > left + _ROUNDING:
                 break
         new = having[heaviest] - sums.keys()
@@ -223,7 +222,7 @@ def strongest(said: Said, rare: Rare, least: int) -> list[int]:
                 sums[number] += weight
         left -= rare[heaviest]
     first = sorted((number for number, weight in sums.items() if weight >= bound), reverse=True)
-    return sorted(first, key=sums.__getitem__, reverse=True)
+    return sorted(first, key=sums.__getitem__, reverse=True)[:most]
 
 
 def pointing(lineage: Lineage, message: str) -> Pointing:
@@ -238,7 +237,7 @@ def pointing(lineage: Lineage, message: str) -> Pointing:
     if not rare:
         return Pointing({}, {})
     by_turns, by_headings = (
-        terms_of(strongest(said, rare, _BEST)[:_BEST], said, rare) for said in (by_turn, headings)
+        terms_of(strongest(said, rare, _BEST), said, rare) for said in (by_turn, headings)
     )
     by_name: dict[str | int, list[frozenset[str]]] = {}
     ids = {"turns": [*by_turns], "changes": [*by_headings]}

@@ -281,7 +281,7 @@ def _efforts_by_term(
     lineage: Lineage, headings: Mapping[str, Sequence[int]], rare: Rare
 ) -> dict[str, dict[str, int]]:
     """Return by term the efforts whose headings say it, each with the turn of the newest."""
-    best = strongest(headings, rare, _HEADINGS_LOOKED_UP)[:_HEADINGS_LOOKED_UP]
+    best = strongest(headings, rare, _HEADINGS_LOOKED_UP)
     rows = {row.id: row for row in lineage.visible(CHANGES, ids=best)} if best else {}
     newest: dict[str, dict[str, int]] = {}
     for term in rare:
@@ -367,13 +367,13 @@ def _candidates(query: _Query) -> list[Any]:
         ids = {number for turn_ids in query.turns.values() for number in turn_ids}
         said[_DATE] = [number for number in ids if query.is_dated(number)]
         weights[_DATE] = _DATED
-    best, least = list[Any](), _CANDIDATES
+    best, most = list[Any](), _CANDIDATES
     while len(best) < _CANDIDATES:  # of many turns none may be visible
-        order = strongest(said, weights, least)
+        order = strongest(said, weights, most)
         best = _visible(query.lineage, order, _CANDIDATES)
-        if len(order) < least:
+        if len(order) < most:
             break
-        least *= 8
+        most *= 8
     if query.near:
         near = _nearest(query.lineage, query.near)
         best = [*{row.id: row for row in (*best, *near)}.values()]

@@ -21,7 +21,7 @@ def talk() -> Iterator[Conversation]:
 def of(talk: Conversation, name: str) -> frozenset[str]:
     """Return the keywords of an effort."""
     (effort,) = talk.work.known([name])
-    return frozenset(keywords_of(talk.work, effort, talk.keywords))
+    return frozenset(keywords_of(talk.work, [effort], talk.keywords)[effort.id])
 
 
 def test_heading_comes_before_what_the_log_repeats() -> None:
