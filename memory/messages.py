@@ -28,7 +28,7 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _THOUGHTS = frozenset({"thinking", "redacted_thinking", "reasoning"})
 """Types of content blocks in which providers return the reasoning of a model."""
 
-_VOLATILE = ("id", "usage_metadata", "response_metadata", "tool_call_id")
+_VOLATILE = ("id", "usage_metadata", "response_metadata")
 """Fields that differ between two deliveries of the same message, so a digest leaves them out."""
 
 
@@ -310,7 +310,9 @@ def length(value: Any) -> int:
 
 
 def digest(messages: Sequence[Message], length: int = 16) -> str:
-    """Return the fingerprint of messages without ids, usage and other `_VOLATILE` fields.
+    """Return the fingerprint of messages without their ids, usage and metadata.
+
+    The ids of calls count, as they tell which call a result answers.
 
     >>> digest([{"type": "human", "data": {"content": "hi", "id": "1"}}])
     '25dbdbddb6bccc04'
@@ -335,9 +337,7 @@ def _identity(message: Message) -> dict[str, Any]:
         if not value or key in _VOLATILE:
             continue
         own[key] = value
-        if key in {"tool_calls", "invalid_tool_calls"} and isinstance(value, list):
-            own[key] = [_without_id(call) for call in value]  # a client may send any field
-        elif key == "content" and isinstance(value, list):
+        if key == "content" and isinstance(value, list):
             own[key] = [_without_id(block) for block in without_facts(value)]
         elif key == "additional_kwargs":
             own[key] = {name: value[name] for name in value if name != "tool_calls"}

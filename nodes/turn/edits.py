@@ -137,11 +137,27 @@ def _is_edited(message: Message, original: _Archived) -> bool:
 
 
 def _as_archived(message: Message, original: _Archived) -> Message:
-    """Return a message as the archive stores it, with the state block that the original has."""
-    plain = as_stored([message])
+    """Return a message as the archive stores it, with state block and call ids of the original."""
+    plain = as_stored([_with_given_ids(message, original.stored)])
     raw = {str(message["data"].get("id")): original.stored["data"].get("content")}
     (whole,) = with_blocks(plain, raw) if message["type"] == "ai" else plain
     return stored(whole) if message["type"] == "tool" else whole
+
+
+def _with_given_ids(message: Message, original: Message) -> Message:
+    """Return a message whose calls without an id of their own have those of the original."""
+    if message["type"] != "ai":
+        return message
+    data = dict(message["data"])
+    for kind in ("tool_calls", "invalid_tool_calls"):
+        own, given = data.get(kind) or [], original["data"].get(kind) or []
+        if own and len(own) == len(given):
+            ids = [call.get("id") for call in own]
+            data[kind] = [  # a model may repeat an id
+                {**call, "id": known.get("id")} if ids[at] in {None, "", *ids[:at]} else call
+                for at, (call, known) in enumerate(zip(own, given, strict=True))
+            ]
+    return {**message, "data": data}
 
 
 def _edits(

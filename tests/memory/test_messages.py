@@ -36,12 +36,13 @@ def test_digest_tells_contents_apart(other: list[dict[str, object]]) -> None:
     assert digest(other) != digest([human("hi")])
 
 
-def test_digest_ignores_ids_of_calls() -> None:
-    """Ids of tool calls, which models choose, do not count; their arguments do."""
-    one = answer("", tool_calls=[CALL])
+def test_digest_tells_calls_apart() -> None:
+    """Their arguments and ids count, and so does which of them a result answers."""
+    calls = [CALL, {**CALL, "id": "9"}, {**CALL, "args": {}}]
+    one, *others = [answer("", tool_calls=[made]) for made in calls]
 
-    assert digest([one]) == digest([answer("", tool_calls=[{**CALL, "id": "9"}])])
-    assert digest([one]) != digest([answer("", tool_calls=[{**CALL, "args": {}}])])
+    assert digest([one]) not in {digest([other]) for other in others}
+    assert digest([result("1")]) != digest([result("9")])
 
 
 def test_clean_replaces_lone_surrogates_at_any_depth() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
@@ -12,7 +12,7 @@ from ebbtide import erase, restore
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner
 from tests.agents import THREAD, Talk, talk
-from tests.doubles import call
+from tests.doubles import call, together
 
 pytestmark = pytest.mark.usefixtures("entry")
 
@@ -106,6 +106,52 @@ def test_edit_of_an_answer_that_stands_beside_lost_text(tmp_path: Path) -> None:
     state = chat.say("Again.")
 
     assert told(chat, state)[2] == ["Close it.", "Shut."]
+
+
+def weather(city: str) -> str:
+    """Return the weather."""
+    return f"{city}: rain"
+
+
+def looked_up(root: Path) -> tuple[Talk, AIMessage, list[ToolMessage]]:
+    """Return a conversation, and its message with two calls of one tool and their results."""
+    asking = together(call("weather", city="Bonn"), call("weather", city="Rome"))
+    chat = talk(root, [asking, "Rain.", "2"], tools=[weather])
+    _, calling, *results, _ = chat.say("How is the weather?")["messages"]
+    return chat, calling, results
+
+
+def test_results_that_change_places(tmp_path: Path) -> None:
+    """An edit of nothing but the calls that results answer is one."""
+    chat, _, results = looked_up(tmp_path)
+    ids = [one.tool_call_id for one in results]
+    changed = [
+        one.model_copy(update={"tool_call_id": other})
+        for one, other in zip(results, reversed(ids), strict=True)
+    ]
+    chat.agent.update_state(THREAD, {"messages": changed})
+
+    state = chat.say("Again.")
+
+    kept = [m["data"] for m in chat.records(state)[0].messages if m["type"] == "tool"]
+    assert [one["tool_call_id"] for one in kept] == [*reversed(ids)]
+    assert chat.branches == 2
+
+
+@pytest.mark.parametrize("repeated", ["", "call_1_weather"])
+def test_calls_that_a_client_hands_back_without_ids_of_their_own(
+    tmp_path: Path, repeated: str
+) -> None:
+    """They are the calls to which the memory gave ids, and no edit."""
+    chat, calling, _ = looked_up(tmp_path)
+    first, second = calling.tool_calls
+    bare = [{**first, "id": repeated or None}, {**second, "id": repeated or None}]
+    changed = calling.model_copy(update={"tool_calls": bare})
+    chat.agent.update_state(THREAD, {"messages": [changed]})
+
+    chat.say("Again.")
+
+    assert chat.branches == 1
 
 
 def test_edit_after_a_history_was_handed_over(tmp_path: Path) -> None:
