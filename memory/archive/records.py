@@ -8,7 +8,7 @@ from typing import Any
 
 from ..attachments import data_of, referring
 from ..errors import ArchiveFormatError
-from ..messages import Message, clean, digest, fingerprint, unserialisable, with_content
+from ..messages import Message, clean, fingerprint, unserialisable, with_content
 from ..record import Group, Record
 from ..state_block import cut_content
 
@@ -177,7 +177,7 @@ def _unreadable(row: Any, error: Exception) -> ArchiveFormatError:
 
 def remains(record: Record) -> str:
     """Return the digest of what is left of a commit that lost text."""
-    return fingerprint(record.events) if record.status == "command" else digest(record.messages)
+    return fingerprint([*record.content])
 
 
 def _serialisable(value: Any) -> Any:
