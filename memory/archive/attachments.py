@@ -41,6 +41,15 @@ def _refer(connection: Connection, user: int, turn: int, digests: Iterable[str])
         connection.execute(upsert(connection, attached).on_conflict_do_nothing(), rows)
 
 
+def settle(connection: Connection, user: int, owner: Owner, turn: int) -> None:
+    """Take off a session's running turn what a commit of it refers to now."""
+    committed = attached.alias()
+    own = committed.c.owner == user, committed.c.turn == turn
+    running = attached.c.owner == user, attached.c.turn == awaiting(owner)
+    referred = attached.c.digest.in_(select(committed.c.digest).where(*own))
+    connection.execute(delete(attached).where(*running, referred))
+
+
 def read(connection: Connection, user: str, digests: Sequence[str]) -> Texts:
     """Return the attachments of a user with these digests, those that are stored."""
     query = (

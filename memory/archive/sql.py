@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from sqlalchemy import URL, Row, Select, bindparam, select, text
 
-from ..attachments import Texts
+from ..attachments import Texts, references
 from ..attention.law import CAPACITY
 from ..compressions import Compression, ExtractionEntry
 from ..efforts import Effort
@@ -25,7 +25,7 @@ from ..record import Group, Owner, Part, Record, Tip
 from ..search.embeddings import Embedder
 from ..settings import ATTENTION_THRESHOLD
 from . import facts, parts
-from .attachments import awaiting, put
+from .attachments import awaiting, put, settle
 from .attachments import read as stored_attachments
 from .branch import Moment, Reader, SqlBranch, again_if_lost
 from .commit import commit, session_of
@@ -126,6 +126,8 @@ class SqlArchive(Archive):
         with self.database.writing() as connection:
             session = session_of(connection, owner)
             done = commit(connection, session, tip, group, self._reader.known(session, tip))
+            if references(message["data"].get("content") for message in done.record.messages):
+                settle(connection, session.owner, owner, done.snapshot.row)
             if done.before is not None:
                 moved = done.before.row != session.newest
                 if moved:

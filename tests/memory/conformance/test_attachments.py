@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from sqlalchemy import delete
 
+from ebbtide.memory.archive.attachments import of_running
 from ebbtide.memory.archive.folder import export
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.schema import attachments
+from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.archive.transfer import copy
 from ebbtide.memory.attachments import complete, references
 from ebbtide.memory.record import Group, Owner, Tip
@@ -102,6 +104,20 @@ def test_file_of_a_turn_that_never_ended_is_listed(archive: Archive) -> None:
 
     assert found == [(f"attachment {digest[:12]}", "no turn refers to it", False)]
     assert stored(archive) == []
+
+
+def test_file_goes_with_its_turn_in_a_copied_thread(archive: SqlArchive) -> None:
+    """The running turn that stored it is committed: no session refers to it but by its turns."""
+    (digest,) = references([_content(sending(1))])
+    archive.attach(OWNER, {digest: DATA})
+    tip = commit_all(archive, [sending(1)])
+    with archive.database.reading() as connection:
+        running = of_running(connection, OWNER.user)
+    copied = archive.commit(OTHER, tip, turn(2)).tip
+
+    archive.erase(OTHER, copied, 1)
+
+    assert (running, stored(archive)) == ([], [])
 
 
 def test_missing_file_is_damage(archive: Archive) -> None:
