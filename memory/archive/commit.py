@@ -36,6 +36,7 @@ from .schema import (
 _STORED = select(*RECORD).where(
     turns.c.hash == bindparam("id"), turns.c.session == bindparam("of_session")
 )
+_LOCK = select(sessions.c.id).where(sessions.c.id == bindparam("of_session")).with_for_update()
 _END = select(turns.c.end).where(turns.c.id == bindparam("number"))
 _BLOCK = select(turns.c.block, ANCHOR).where(turns.c.id == bindparam("number"))
 _EXTEND_RUN = (
@@ -85,9 +86,13 @@ def commit(
         return Committed(record, cast("Snapshot", Snapshot.of(connection, session, record.tip)))
     if snapshot is None:
         snapshot = Snapshot.of(connection, session, tip)
+    parents = snapshot.segments[:1] if snapshot else ()
+    if parents and parents[0].session != session.id:
+        # Of a copied thread; whoever deletes the original waits, or has deleted it meanwhile.
+        connection.execute(_LOCK, {"of_session": parents[0].session})
+        snapshot = Snapshot.of(connection, session, tip)
     if snapshot is None:
         raise TipNotFoundError(tip.id, tip.turn)
-    parents = snapshot.segments[:1]
     record = Record(
         sum(parent.turn for parent in parents) + (group.status != "command"),
         number,

@@ -44,7 +44,7 @@ def delete_session(scope: Scope) -> tuple[Owner, ...]:
     _delete(scope)
     # A copy has a higher id than what it was copied from, which it may have been the last to see.
     hidden = select(sessions).where(sessions.c.owner == user, sessions.c.hidden)
-    for row in connection.execute(hidden.order_by(sessions.c.id.desc())).all():
+    for row in connection.execute(hidden.order_by(sessions.c.id.desc()).with_for_update()).all():
         owner = Owner(scope.owner.user, row.thread, row.namespace)
         _delete(scope_of(connection, Session.from_row(row), owner))
     to_sweep(connection)

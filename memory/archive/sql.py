@@ -358,7 +358,11 @@ class SqlArchive(Archive):
             raise SessionNotFoundError(owner.thread)
         self._reader.end_moment()
         with self.database.writing() as connection:
-            session = Session.of(connection, owner, lock=True)
+            session = Session.of(connection, owner, lock=not copies)
+            if copies:  # of two erasures neither has a session that the other waits for
+                own = select(sessions.c.id).where(sessions.c.owner == session.owner)
+                connection.execute(own.order_by(sessions.c.id).with_for_update()).all()
+                session = Session.of(connection, owner)
             user = select(users.c.id).where(users.c.id == session.owner).with_for_update()
             connection.execute(user)  # after the session, as commits lock them: no deadlock
             yield scope_of(connection, session, owner, copies=copies)

@@ -1,10 +1,7 @@
 """The archives that the conformance suite runs against.
 
 The suite is the contract of `memory/archive/protocol.py`, one file for each thing that any archive
-can do. Together the files test what the modules behind it do: `commit` and `records` (committing,
-reading, forks), `lineage` (efforts, compressions), `erasures` and `verify`, `sessions` (owners,
-threads, reading together), `index` and `elsewhere` (searches). What belongs to a database or a
-folder is in `tests/memory/archive`.
+can do. What belongs to a database or a folder is in `tests/memory/archive`.
 """
 
 from collections.abc import Iterator

@@ -1,10 +1,13 @@
 """Forks: whoever goes back starts a branch, and sees its own past only."""
 
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 
 import pytest
 
+from ebbtide.memory.archive.deletions import delete_session
 from ebbtide.memory.archive.protocol import Archive
+from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.errors import TipNotFoundError
 from ebbtide.memory.record import Owner, Tip
 from tests.memory.turns import (
@@ -228,6 +231,22 @@ def test_deleted_user_leaves_no_turn_of_a_copy(archive: Archive) -> None:
 
     assert (deleted.sessions, archive.at(COPY, tip).tip()) == ((COPY,), None)
     assert archive.sessions(OWNER.user) == ()
+
+
+def test_original_that_is_deleted_before_its_copy_goes_on(archive: SqlArchive) -> None:
+    """A thread that was copied into one that exists waits for who deletes, and follows no turn."""
+    before = commit_all(archive, [turn(1)])
+    archive.commit(COPY, Tip(), turn(1, "in the copy"))
+    assert visible(archive, before, COPY) == ["question 1"]
+    with ThreadPoolExecutor(1) as pool:
+        with archive._writing(OWNER) as scope:
+            following = pool.submit(archive.commit, COPY, before, turn(2))
+            assert wait([following], 0.3).done == set()
+            delete_session(scope)
+
+        with pytest.raises(TipNotFoundError):
+            following.result()
+    assert archive.verify(COPY) == ()
 
 
 def test_turn_erased_in_a_copy_is_erased_in_the_original(archive: Archive) -> None:

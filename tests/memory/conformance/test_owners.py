@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy import select, update
 
+from ebbtide.memory.archive.commit import session_of
+from ebbtide.memory.archive.memories import lock
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.schema import memories, users
 from ebbtide.memory.archive.sql import SqlArchive
@@ -140,6 +142,20 @@ def test_a_session_begun_anew_is_locked(archive: SqlArchive) -> None:
                 assert wait([waiting], 0.3).done == set()
 
             assert waiting.result().turn == 2
+
+
+def test_erasing_waits_for_who_writes_to_a_copy(archive: SqlArchive) -> None:
+    """It has no lock then that the other still needs, so that neither waits for ever."""
+    tip, copy = commit_all(archive, [turn(1)]), Owner(OWNER.user, "copy")
+    archive.commit(copy, tip, turn(2))
+    with ThreadPoolExecutor(1) as pool:
+        with archive.database.writing() as connection:
+            session = session_of(connection, copy)
+            erasing = pool.submit(archive.erase, OWNER, tip, 1)
+            assert wait([erasing], 0.3).done == set()
+            lock(connection, session.owner)
+
+        assert erasing.result().id == tip.id
 
 
 def test_a_user_is_deleted_after_who_writes_to_its_attention(archive: SqlArchive) -> None:
