@@ -27,7 +27,7 @@ from ..memory.view import ArchiveView, past
 from .command import commit_command
 from .turn.arrivals import SplitInput, results_of_client, split_input, turn_numbers
 from .turn.langchain_messages import kept_in_state, to_dicts
-from .turn.owner import draw_nonce, is_anothers, owner_of
+from .turn.owner import draw_nonce, is_own, owner_of
 from .turn.parts import AgentParts
 from .turn.recovery import adopted_beside, commit_unfinished, recovered
 from .turn.returning import last_turn_again
@@ -198,7 +198,7 @@ def _with_client_results(
     state: TurnState, results: Sequence[BaseMessage], owner: Owner, archive: Archive
 ) -> dict[str, Any]:
     """Return the update with which a turn goes on with results that a client sent."""
-    if state.get("archive") != archive.id or is_anothers(state, archive, owner):
+    if not is_own(state, archive, owner):
         raise SessionNotFoundError(owner.thread)
     messages = [*state["messages"][: -len(results)], *results]
     return {"messages": Overwrite(kept_in_state(archive, owner, messages))}

@@ -45,13 +45,20 @@ def draw_nonce(archive: Archive, owner: Owner, random: str) -> str:
     return random + archive.keyed_digest(f"{owner.user} {random}")[:_NONCE]
 
 
-def is_anothers(state: TurnState, archive: Archive, owner: Owner) -> bool:
-    """Tell whether a state is of another user of the archive: its last turn, or its first one."""
+def is_own(state: TurnState, archive: Archive, owner: Owner) -> bool:
+    """Tell whether the user has the last turn of a state, or began the first one, if it runs."""
     tip, nonce = tip_of(state), state.get("command") or state.get("nonce", "")
     if tip.id:
-        return archive.at(owner, tip).tip() is None and archive.has_of_another(owner, tip)
-    is_ours = state.get("archive") == archive.id
-    return bool(nonce) and is_ours and nonce != draw_nonce(archive, owner, nonce[:_NONCE])
+        return archive.at(owner, tip).tip() is not None
+    return not nonce or nonce == draw_nonce(archive, owner, nonce[:_NONCE])
+
+
+def is_anothers(state: TurnState, archive: Archive, owner: Owner) -> bool:
+    """Tell whether a state is of another user of the archive: its last turn, or its first one."""
+    if is_own(state, archive, owner):
+        return False
+    tip = tip_of(state)
+    return archive.has_of_another(owner, tip) if tip.id else state.get("archive") == archive.id
 
 
 def user_of(settings: Settings, configurable: Mapping[str, Any]) -> str:

@@ -28,7 +28,7 @@ from ...memory.spans import event_of
 from ...memory.state_block import as_stored, calls_sent
 from ...memory.view import ArchiveView, fence_key, past
 from .langchain_messages import to_dicts
-from .owner import is_anothers, owner_of
+from .owner import is_own, owner_of
 from .parts import READ_CACHE_SECONDS, AgentParts, Frame
 from .state import Bookkeeping, Memory, TurnState, unpacked, updated
 from .updates import compression_update, effort_state, efforts_update, texts_of, tip_of, tip_update
@@ -243,14 +243,12 @@ def command_group(state: TurnState) -> Group:
 def load_cache(state: TurnState, archive: Archive, owner: Owner) -> TurnCache:
     """Load what the nodes of a turn share from the archive.
 
-    Raises `SessionNotFoundError` if its last turn is another user's.
+    Raises `SessionNotFoundError` if the user does not have its last turn.
     """
-    tip = tip_of(state)
     with archive.together(READ_CACHE_SECONDS):
-        found = archive.at(owner, tip).tip() if tip.id else not is_anothers(state, archive, owner)
-        if not found:
+        if not is_own(state, archive, owner):
             raise SessionNotFoundError(owner.thread)
-        return TurnCache(past(archive, owner, tip), fence_key(archive, owner))
+        return TurnCache(past(archive, owner, tip_of(state)), fence_key(archive, owner))
 
 
 def key_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -> TurnKey:

@@ -4,9 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.messages import ToolMessage
+from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
+from ebbtide import SessionNotFoundError
+from ebbtide.memory.archive.transfer import copy
 from tests.acceptance.test_state import NODES
 from tests.agents import THREAD, Talk, archive_in, talk
 from tests.doubles import call, together
@@ -57,6 +61,28 @@ def test_resumed_before_a_node(tmp_path: Path, node: str, durability: Any) -> No
     assert first.said(state.values) == ["Hello.", "Where is it?"]
     assert state.values["memory"]["active_effort"] == "a"
     assert len(chats) == 2 + (node in {"assemble_context", "call_model"})
+
+
+def test_result_of_a_client_after_the_archive_has_moved(tmp_path: Path) -> None:
+    """The running turn goes on in the copy, which another user cannot do for it."""
+    saver = InMemorySaver()
+    before = begun(tmp_path / "before", saver, [call("look")])
+    before.agent.invoke(
+        {"messages": "Where is it?"}, THREAD, interrupt_before=["application_tools"]
+    )
+    waiting = before.agent.get_state(THREAD).values["messages"][-1].tool_calls[0]["id"]
+    result = {"messages": [ToolMessage("In drawer 7.", tool_call_id=waiting, id="r")]}
+    after = begun(tmp_path / "after", saver, ["Found."])
+    copy(before.archive, after.archive)
+    bob: RunnableConfig = {"configurable": {"thread_id": "t", "user_id": "bob"}}
+
+    for given in (None, result):
+        with pytest.raises(SessionNotFoundError):
+            after.agent.invoke(given, bob)
+    state = after.agent.invoke(result, THREAD)
+
+    assert [message.text for message in state["messages"]][-2:] == ["In drawer 7.", "Found."]
+    assert after.said(state) == ["Where is it?"]
 
 
 def test_application_tools_run_after_the_memorys(tmp_path: Path) -> None:
