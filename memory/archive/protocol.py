@@ -257,7 +257,10 @@ class Archive(Protocol):
         """Return the turn that `reseed` stored, None if there is none."""
 
     def delete_session(self, owner: Owner) -> Deleted:
-        """Delete a session and its memories in attention, and return what was deleted."""
+        """Delete a session and its memories in attention, and return what was deleted.
+
+        Turns that copied threads go on from stay, out of sight; the report names these threads.
+        """
 
     def attach(self, owner: Owner, texts: Texts) -> None:
         """Store attachments of the running turn by digest, each once per user."""

@@ -353,12 +353,12 @@ def is_sqlite(connection: sa.Connection) -> bool:
 _LOCK = 7_351_204_518
 """The advisory lock under which one of many processes makes the tables; any number."""
 
-_VERSION_LOCK = 7_351_204_519
-"""The advisory lock that writers share, and that who changes the version has alone."""
+VERSION_LOCK = 7_351_204_519
+"""The advisory lock that writers share, and that a program which changes the version has alone."""
 
 _BEGIN = f"""
 BEGIN;
-SELECT pg_advisory_xact_lock_shared({_VERSION_LOCK});
+SELECT pg_advisory_xact_lock_shared({VERSION_LOCK});
 SELECT 1 / count(*) FROM {version.name} WHERE version = {{}}
 """  # noqa: S608 (ours)
 """Begins a transaction on PostgreSQL and fails if the version is another, in one round trip."""
@@ -472,12 +472,6 @@ def _wait_for_others(connection: sa.Connection) -> None:
     """Let one process at a time make tables; a file of SQLite has one writer anyway."""
     if not is_sqlite(connection):
         connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
-
-
-def wait_for_writers(connection: sa.Connection) -> None:
-    """Let nobody write until the end of a transaction that changes the version."""
-    if not is_sqlite(connection):
-        connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({_VERSION_LOCK})"))
 
 
 def _keep_no_samples(connection: sa.Connection, tables: Iterable[sa.Table]) -> None:
