@@ -36,6 +36,9 @@ from .state import TurnState, updated
 from .turn import NO_ROUNDS, group, left_rounds, memory_at
 from .updates import commit_update, tip_of, tip_update
 
+_TELLING = 2
+"""Turns at the end of a history that tell which one it is, whatever stands before them."""
+
 _ENDS, _ALIKE = 32, 1_000
 """How many of a history's newest messages are tried as the end of an archived turn, and with how
 many archived turns of the same end each is compared. Both bound the work for a history that the
@@ -299,11 +302,11 @@ def _is_past_of(history: Sequence[Message], archive: Archive, owner: Owner, tip:
     """Tell whether a history consists of the newest turns up to `tip`.
 
     It may lack calls and results, which clients do not keep, and an erased turn may be in it or
-    not. If it has the last turn with the archive's message ids, other messages, such as a summary,
-    may replace earlier turns.
+    not. If it has the last turn with the archive's message ids, or the last two turns, earlier
+    turns may be missing, or other messages, such as a summary, may replace them.
     """
     # The positions up to which the history may still be unmatched: an erased turn leaves two.
-    starts, has_own_ids = {len(history)}, False
+    starts, has_own_ids, matched = {len(history)}, False, 0
     for last in range(tip.turn, 0, -MOST_TURNS):
         numbers = range(max(1, last - MOST_TURNS + 1), last + 1)
         records = archive.at(owner, tip).turns(numbers)
@@ -315,7 +318,9 @@ def _is_past_of(history: Sequence[Message], archive: Archive, owner: Owner, tip:
                 matches = (_before_turn(history[:end], record.messages) for end in ends)
                 starts = {start for start in matches if start is not None}
             if not starts:
-                return has_own_ids and any(_replaced(history[:end], records) for end in ends)
+                is_telling = has_own_ids or matched >= _TELLING
+                return is_telling and any(_unedited(history[:end], records) for end in ends)
+            matched += record.status != "erased"
             if ends == {len(history)}:
                 has_own_ids = {*_ids(history[min(starts) :])} <= {*_ids(record.messages)}
             if 0 in starts:
@@ -323,12 +328,12 @@ def _is_past_of(history: Sequence[Message], archive: Archive, owner: Owner, tip:
     return False
 
 
-def _replaced(history: Sequence[Message], records: Sequence[Record]) -> bool:
-    """Tell whether a history has a message that is in none of the turns, and no edited one."""
+def _unedited(history: Sequence[Message], records: Sequence[Record]) -> bool:
+    """Tell whether no message of a history differs from the one of its id in the turns."""
     archived = {m["data"].get("id"): m for record in records for m in record.messages}
     originals = [archived.get(message_id) for message_id in _ids(history)]
     pairs = zip(originals, history, strict=True)
-    return None in originals and all(
+    return all(
         original is None or identity(original) == identity(message) for original, message in pairs
     )
 

@@ -393,6 +393,20 @@ def test_an_early_part_of_a_history_of_equal_answers_forks(tmp_path: Path) -> No
     assert state["memory"].get("banners", []) == []
 
 
+@pytest.mark.parametrize("has_ids", [True, False])
+def test_a_history_with_a_gap_is_known(tmp_path: Path, *, has_ids: bool) -> None:
+    """Ids, or else the last two turns, tell where the thread goes on."""
+    _, history = lived(tmp_path, 5)
+    given = [history[0], *history[6:]]
+    chat = afresh(tmp_path)
+
+    given = given if has_ids else copies(given)
+    state = chat.agent.invoke({"messages": [*given, ("user", "And?")]}, THREAD)
+
+    assert chat.said(state) == [*(f"Question {turn}." for turn in range(1, 6)), "And?"]
+    assert place(chat, state) == (6, 1)
+
+
 @pytest.mark.parametrize("at", range(6))
 def test_an_edited_history_is_what_is_gone_on_from(tmp_path: Path, at: int) -> None:
     """Whichever message was changed, the lineage is what was handed over, each message once."""
