@@ -77,7 +77,8 @@ def compared(
         for at, forms in enumerate(zip(record.messages, as_users_see(record.messages), strict=True))
     ]
     plain = to_dicts(messages)
-    places = {at: archived[place] for at, place in _places(archived, plain)}
+    begun = bool(plain[0]["data"].get("id") in numbers)
+    places = {at: archived[place] for at, place in _places(archived, plain, begun=begun)}
     turns: dict[int, list[BaseMessage]] = {}
     for at, original in sorted(places.items()):
         turns.setdefault(original.turn, []).append(messages[at])
@@ -98,8 +99,13 @@ def compared(
     return Compared(turns, edits, questions, unknown, before, newest)
 
 
-def _places(archived: Sequence[_Archived], plain: Sequence[Message]) -> Iterator[tuple[int, int]]:
-    """Yield the positions of messages that are archived, each with its place in `archived`."""
+def _places(
+    archived: Sequence[_Archived], plain: Sequence[Message], *, begun: bool
+) -> Iterator[tuple[int, int]]:
+    """Yield the positions of messages that are archived, each with its place in `archived`.
+
+    With `begun` the first message is known to have begun a turn, and is no summary.
+    """
     once = {key for key, n in Counter(_key(one.stored) for one in archived).items() if n == 1}
     once &= {_key(message) for message in plain}
     all_once = all(_key(message) in once for message in plain)
@@ -114,7 +120,7 @@ def _places(archived: Sequence[_Archived], plain: Sequence[Message]) -> Iterator
         kinds = [one.shown["type"] for one in archived[i:end]]
         if kind == "equal":
             yield from zip(range(j, until), range(i, end), strict=True)
-        elif kind == "replace" and (j or kinds == [one["type"] for one in plain[j:until]]):
+        elif kind == "replace" and (j or begun or kinds == [m["type"] for m in plain[j:until]]):
             next_one = 0
             for at in range(j, until):
                 # A model that repeats an id puts its answer in the place of an earlier one.

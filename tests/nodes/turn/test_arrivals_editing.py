@@ -171,6 +171,22 @@ def test_edit_after_a_history_was_handed_over(tmp_path: Path) -> None:
     assert chat.branches == 2
 
 
+def test_edit_of_the_first_question_that_was_handed_over(tmp_path: Path) -> None:
+    """The thread lost its checkpoints, and the client has no calls: it is no summary."""
+    answers = [call("open_effort", name="gate"), "Opened.", "2", "3"]
+    chat = talk(tmp_path, answers, checkpointer=InMemorySaver())
+    chat.say("Open it.")
+    chat.agent.checkpointer.delete_thread("t")  # type: ignore[union-attr]  # there is one
+    history = [("user", "Open it."), ("ai", "Opened."), ("user", "Two.")]
+    chat.agent.invoke({"messages": history}, THREAD)
+    edit(chat, "Open it.", "Open the gate.")
+
+    state = chat.say("Three.")
+
+    assert told(chat, state) == [["Open the gate.", "Opened."], ["Two.", "2"], ["Three.", "3"]]
+    assert chat.branches == 2
+
+
 def test_history_without_results_that_is_cut_short(tmp_path: Path) -> None:
     """What a client leaves out of a turn is no edit of it."""
     answers = [call("open_effort", name="gate"), "Opened.", CUT, "Yes."]
