@@ -19,8 +19,9 @@ from ebbtide.nodes.turn.langchain_messages import cleaned, from_dicts, time_of, 
 from tests.draws import examples
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+stored_integers = st.integers(-(2**63), 2**64 - 1)  # those that checkpointers can store
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | text,
+    st.none() | st.booleans() | stored_integers | st.floats(allow_nan=False) | text,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3),
     max_leaves=8,
 )
