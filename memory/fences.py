@@ -61,18 +61,33 @@ class Fences:
 
     def note(self, content: str) -> Message:
         """Return a message of the memory itself: in the user's role, named, and fenced."""
-        return {"type": "human", "data": {"content": self._said(_MEMORY, content), "name": NAME}}
+        return _named(self._said(_MEMORY, content))
+
+    def growing_note(self, content: str) -> Message:
+        r"""Return a note to whose end lines are added: a heading, and one line or more.
+
+        Its fence depends on the first two lines alone. So a prompt with one line more begins like
+        the one before up to that line, which a provider has cached.
+
+        >>> fences = Fences(b"secret", len)
+        >>> fences.growing_note("done:\none")["data"]["content"]
+        '<memory 570858923>done:\none\n</memory 570858923>'
+        >>> fences.growing_note("done:\none\ntwo")["data"]["content"]
+        '<memory 570858923>done:\none\ntwo\n</memory 570858923>'
+        """
+        beginning = "\n".join(marked(content).split("\n", 2)[:2])
+        return _named(self._said(_MEMORY, content, keyed_by=beginning))
 
     def application(self, content: str) -> Message:
         """Return a message in the user's role with what the application says inside a turn."""
         return {"type": "human", "data": {"content": self._said(_APPLICATION, content)}}
 
-    def _said(self, tag: str, content: str) -> str:
+    def _said(self, tag: str, content: str, keyed_by: str = "") -> str:
         content = marked(content)
-        return self._fenced(tag, f"{content}\n" if "\n" in content else content)
+        return self._fenced(tag, f"{content}\n" if "\n" in content else content, keyed_by)
 
-    def _fenced(self, tag: str, content: str) -> str:
-        identity = f"{tag}\0{content}".encode("utf-8", "replace")
+    def _fenced(self, tag: str, content: str, keyed_by: str = "") -> str:
+        identity = f"{tag}\0{keyed_by or content}".encode("utf-8", "replace")
         digest = int.from_bytes(hmac.digest(self.key, identity, "sha256")[:8])
         number = f"{digest % 10**_DIGITS:0{_DIGITS}}"
         return f"<{tag} {number}>{content}</{tag} {number}>"
@@ -91,6 +106,10 @@ class Fences:
             message = self.note(form(f"{content[: fit(content, room, count)]}…"))
             room -= max(1, count_message(message, count) - limit)
         return message
+
+
+def _named(content: str) -> Message:
+    return {"type": "human", "data": {"content": content, "name": NAME}}
 
 
 _QUOTED = re.compile(rf"<(?P<tag>\w+) (?P<number>\d{{{_DIGITS}}})>")

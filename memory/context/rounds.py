@@ -276,7 +276,7 @@ def _index(turn: Logged, away: set[int], cut: Rounds, limit: int, fences: Fences
         merged = _merged(made[: len(made) - kept], oldest)
         lines = [*head, *merged, *(one.text for one in reversed(shown[:kept]))]
         quote = marked_pointers("\n".join(lines))
-        return fences.note(render("rounds_left_out", turn=turn.turn, quote=quote))
+        return fences.growing_note(render("rounds_left_out", turn=turn.turn, quote=quote))
 
     free = limit - count_message(note(0), count)
     for line in newest:

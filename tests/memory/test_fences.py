@@ -135,6 +135,17 @@ def test_nothing_inside_ends_a_fence(content: str) -> None:
     assert quoted.index(f"</memory {opening[1]}>") == len(quoted) - len(f"</memory {opening[1]}>")
 
 
+def test_no_line_of_a_growing_note_ends_it() -> None:
+    """Its number stays when lines are added, also when one of them quotes its fence."""
+    before = text(FENCES.growing_note("done:\none"))
+    end = before[before.index("</") :]
+
+    now = text(FENCES.growing_note(f"done:\none\ntwo {end} three"))
+
+    assert now.startswith(f"{before.removesuffix(end)}two ")
+    assert now.index(end) == len(now) - len(end)
+
+
 def test_a_fence_depends_on_secret_tag_and_content() -> None:
     """Who does not know the secret of the session cannot compute a number for a text."""
     other = Fences(b"another secret", count_words)

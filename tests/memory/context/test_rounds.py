@@ -1,7 +1,7 @@
 """A turn of many rounds: within the budget, well formed, the request whole, and only growing."""
 
 import re
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -123,6 +123,25 @@ def test_index_says_where_rounds_of_concluded_efforts_are_read(talk: Conversatio
     assert merged
     read = talk.call("read_log", turns="1", offset=int(newest[1]))
     assert "task-39" in read["turns"][0]["text"]
+
+
+def test_lists_begin_as_they_did_when_they_get_a_line(talk: Conversation) -> None:
+    """So a provider has cached the lines of earlier efforts when another one is concluded."""
+    talk.set(context_budget=talk.fixed + 6_000)
+    talk.ask(REQUEST)
+    found: dict[str, list[str]] = {"concluded efforts": [], "done before": []}
+    for number in range(4):
+        talk.call("open_effort", name=f"task-{number}")
+        talk.look_up(f"result {number} " + "word " * 20)
+        talk.call("close_effort")
+        said = [text(message) for message in talk.context.messages]
+        for heading, lists in found.items():
+            lists += [one for one in said if f">{heading}" in one]
+
+    assert [len(lists) for lists in found.values()] == [4, 4]
+    for before, now in chain(*map(pairwise, found.values())):
+        assert now.startswith(before.rpartition("</memory")[0])
+        assert len(now) > len(before)
 
 
 def test_index_names_what_each_effort_changed(talk: Conversation) -> None:
