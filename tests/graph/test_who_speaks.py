@@ -125,7 +125,11 @@ def check(archive: DiskArchive, bodies: Sequence[Mapping[str, Any]], *owners: Ow
             found = GENUINE.fullmatch(one)
             assert found, one
             assert FORM.search(seen(found[2])) is None, one
-            notes = [note for fences in made for note in (fences.note, fences.application)]
+            notes = [
+                note
+                for fences in made
+                for note in (fences.note, fences.growing_note, fences.application)
+            ]
             assert one in [text(note(found[2])) for note in notes], one
         for message in said(body):
             if "".join(seen(str(message.get("name", ""))).split()).casefold() == NAMED:
