@@ -2,16 +2,17 @@
 
 import gc
 import os
+import ssl
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Sequence
 from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-import httpx._config
-import httpx._transports.default
 import hypothesis
 import pytest
 from _pytest.doctest import DoctestModule
@@ -53,8 +54,10 @@ def _clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def _authorities_read_once() -> Iterator[None]:
     """Let all clients have one list of certificates: to read it takes each of them 30 ms."""
     with pytest.MonkeyPatch.context() as patch:
-        once = cache(httpx._config.create_ssl_context)
-        patch.setattr(httpx._transports.default, "create_ssl_context", once)
+        patch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
+        if find_spec("httpcore2"):
+            once = cache(import_module("httpcore2").default_ssl_context)
+            patch.setattr("httpcore2.default_ssl_context", once)
         yield
 
 
@@ -160,6 +163,7 @@ def pytest_collection_finish() -> None:
     """Let the collector of garbage leave alone what was imported: it stays as long as the tests."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 10, 10)  # the usual 700 look through each test's agents many times
     gc.enable()
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.pages import PAGES, text
@@ -37,6 +38,7 @@ def test_every_page_is_in_the_navigation() -> None:
     assert for_models == {*NAMES, "README.md"}
 
 
+@pytest.mark.soak
 def test_the_site_builds_and_fetches_nothing(tmp_path: Path) -> None:
     """Every link and every name of the API page is found, and no page asks another host."""
     done = subprocess.run(

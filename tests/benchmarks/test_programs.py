@@ -119,6 +119,7 @@ def test_references_in_dialogues(references: dict[str, Any]) -> None:
     assert [row for row in ours if row["false %"] > 4] == []
 
 
+@pytest.mark.soak
 def test_recall(tmp_path: Path, data: Path) -> None:
     """The evidence of two of three questions is found, and one of them has enough for a hint."""
     rows = results("recall", tmp_path, "--data", str(data))["rows"]
@@ -132,6 +133,7 @@ def test_recall(tmp_path: Path, data: Path) -> None:
         assert {*row.values()} == {66.67}
 
 
+@pytest.mark.soak
 def test_recall_of_work(tmp_path: Path) -> None:
     """In sessions of work with tools a search finds more than a full text search of all texts."""
     work = str(FOLDER / "data" / "work_sessions.yaml")
@@ -233,15 +235,6 @@ def test_planted_rules(tmp_path: Path) -> None:
     assert small["compressions"] > 0
 
 
-def test_recorded(tmp_path: Path) -> None:
-    """Recorded answers give again, with nobody asked, the figures that are kept of them."""
-    kept = read(FOLDER / "results", "recorded")
-    made = results("recorded", tmp_path, "--data", str(FOLDER / "recorded"))
-
-    assert made["rows"] == kept["rows"]
-    assert len({row["answers"] for row in made["rows"]}) >= 2
-
-
 def test_results_say_how_they_were_made(scaled: tuple[Path, dict[str, Any]]) -> None:
     """The files name command, date, commit, machine and units, and show the rows in a table."""
     pytest.importorskip("matplotlib", reason="pip install 'ebbtide[plots]'")
@@ -258,6 +251,7 @@ def test_results_say_how_they_were_made(scaled: tuple[Path, dict[str, Any]]) -> 
     assert (folder / "search_scale_time.png").stat().st_size > 0
 
 
+@pytest.mark.soak
 def test_kept_results_have_their_figures(tmp_path: Path) -> None:
     """What is kept is drawn again from its rows, a figure for each question."""
     pytest.importorskip("matplotlib", reason="pip install 'ebbtide[plots]'")
@@ -293,7 +287,8 @@ def test_attention(tmp_path: Path, database: Database, redis_server: RedisServer
     assert all(0 < number < 200 for number in inside)
 
 
-@pytest.mark.parametrize("copies", [1, pytest.param(0, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("copies", [1, 0])
 def test_archive_scale_on_postgresql(tmp_path: Path, database: Database, copies: int) -> None:
     """Every statement of a turn uses an index, whoever the rows were copied for."""
     sizes = ["--turns", "400", "--users", "4", "--copies", str(copies), "--processes", "1"]
@@ -313,9 +308,8 @@ def test_archive_scale_on_sqlite(tmp_path: Path) -> None:
     assert made["rows"][0]["database"] == "SQLite"
 
 
-@pytest.mark.parametrize(
-    "cases", [["SQLite"], pytest.param(["PostgreSQL, ainvoke"], marks=pytest.mark.soak)]
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("cases", [["SQLite"], ["PostgreSQL, ainvoke"]])
 def test_turn_cost(tmp_path: Path, database: Database, cases: list[str]) -> None:
     """Each agent holds each turn, and what it stored is counted, wherever it is kept."""
     agents = ["ebbtide", "create_agent", "DeltaChannel"]
@@ -350,6 +344,7 @@ def test_growth(tmp_path: Path) -> None:
     assert all(row["ratio"] > 0 and row["opening ms"] > 0 for row in rows)
 
 
+@pytest.mark.soak
 def test_middleware(tmp_path: Path) -> None:
     """With the middleware no turn is lost, and the thread has fewer bytes than without it."""
     rows = results("middleware", tmp_path, "--turns", "20")["rows"]
@@ -422,12 +417,17 @@ def test_long_turn_growth(tmp_path: Path) -> None:
 
 
 def test_all_at_once(tmp_path: Path) -> None:
-    """Each is run with its small size, and its time is noted; an unknown one is refused."""
+    """Each is run with its small size, and its time is noted; an unknown one is refused.
+
+    Recorded answers give again, with nobody asked, the figures that are kept of them.
+    """
     rows = results("run", tmp_path, "recorded")["rows"]
     unknown = run([str(FOLDER / "run.py"), "--out", str(tmp_path), "hop"], tmp_path)
+    made, kept = (read(folder, "recorded") for folder in (tmp_path, FOLDER / "results"))
 
     assert [(row["benchmark"], row["s"] > 0, row["failed"]) for row in rows] == [
         ("recorded", True, False)
     ]
-    assert read(tmp_path, "recorded")["rows"]
+    assert made["rows"] == kept["rows"]
+    assert len({row["answers"] for row in made["rows"]}) >= 2
     assert unknown.code == 2

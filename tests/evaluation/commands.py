@@ -1,9 +1,11 @@
 """`ebbtide eval` in this process, and what it wrote."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from typer.testing import Result
 
 from ebbtide.evaluation.lines import read_lines
@@ -13,9 +15,12 @@ from tests.cli.commands_run import run
 MODEL = ("--model", "openai:gpt-5-mini")
 
 
-def evaluated(folder: Path, *options: str) -> Result:
-    """Run the command with these options."""
-    return run("eval", "--out", str(folder), *options)
+def evaluated(folder: Path, *options: str, plots: bool = False) -> Result:
+    """Run the command with these options; a plot takes half a second, so there is none unasked."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not plots:
+            patch.setitem(sys.modules, "matplotlib", None)
+        return run("eval", "--out", str(folder), *options)
 
 
 def trials(folder: Path) -> list[TrialResult]:

@@ -278,10 +278,11 @@ def test_recorded_answers_are_replayed(
     """A replay asks nobody, comes to the same scores, and says in each file what it is."""
     asking = options("--strategy", ["full-history", *(one for one in HERE if one in ASKING)])
     short = options("--template", ["test-edge-cases", "coding-session"])
-    done = evaluated(tmp_path, "--replay", str(recorded.answers), *MODEL, *asking, *short)
-    first, second = scores(recorded.folder), scores(tmp_path)
+    replay, folder = ("--replay", str(recorded.answers)), tmp_path / "replayed"
+    done = evaluated(folder, *replay, *MODEL, *asking, *short, plots=True)
+    first, second = scores(recorded.folder), scores(folder)
     like = [name for name in second if not name.startswith("deepagents/")]  # its ids are counted
-    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    files = [path for path in folder.rglob("*") if path.is_file()]
 
     assert done.exit_code == 0, done.output
     assert server.requests == []

@@ -27,7 +27,7 @@ from tests.graph.long_effort import (
 from tests.graph.planted import GONE, HOLDING, REVISED, plan
 
 
-@pytest.mark.parametrize("turns", [100, pytest.param(300, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("turns", [60, pytest.param(300, marks=pytest.mark.soak)])
 def test_many_turns_stay_in_budget_and_keep_what_holds(tmp_path: Path, turns: int) -> None:
     """All planted constraints, decisions and newest numbers stand verbatim; old numbers do not."""
     chat = compressing(tmp_path, settings=Settings(context_budget=16_000))
@@ -44,7 +44,7 @@ def test_many_turns_stay_in_budget_and_keep_what_holds(tmp_path: Path, turns: in
     passes = [
         state for state in states if any("Compressed" in one for one in state["memory"]["banners"])
     ]
-    assert 5 < len(passes) < turns / 5
+    assert turns / 20 <= len(passes) < turns / 5
 
 
 WROTE = ", in the assistant's words"

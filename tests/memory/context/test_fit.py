@@ -77,12 +77,12 @@ def test_cuts_are_rare(talk: Conversation) -> None:
     """Complaint row 6: the context is cut to low water, so that many turns fit before the next."""
     talk.set(context_budget=3_000, ambient_window=0)
     cuts = set()
-    for _ in range(100):
+    for _ in range(50):
         talk.turn("word " * 30, answer="word " * 30)
         within_budget(talk)
         cuts.add(talk.context.plan.after_turn)
 
-    assert 2 <= len(cuts) <= 15
+    assert 2 <= len(cuts) <= 8
 
 
 def test_a_larger_budget_brings_them_back(talk: Conversation) -> None:
