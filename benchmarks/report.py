@@ -120,7 +120,7 @@ def write(folder: Path, name: str, title: str, rows: Sequence[Mapping[str, Any]]
     folder.mkdir(parents=True, exist_ok=True)
     columns = dict.fromkeys(chain.from_iterable(rows), "")
     rows = [columns | dict(row) for row in rows]
-    results = {"title": title, **made(), "units": {column: unit(column) for column in columns}}
+    results = {"title": title, **made(), "units": units(rows)}
     text = json.dumps(results | {"rows": rows}, indent=1)
     (folder / f"{name}.json").write_text(f"{text}\n", encoding="utf-8")
     page = f"# {title}\n\n{table(rows)}\n\n`{results['command']}`\n\n{_where(results)}\n"
@@ -146,11 +146,22 @@ def made() -> dict[str, Any]:
     }
 
 
-def unit(column: str) -> str:
-    """Return the unit of a column, "number" for a count, a name or a share of one.
+def units(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the unit of each column, "text" where no cell is a number.
 
-    >>> unit("search p50 ms"), unit("worst call"), unit("lost")
-    ('ms', 'tokens', 'number')
+    >>> units([{"agent": "ebbtide", "budget": 4000, "over": 0}, {"agent": "x", "over": "no bound"}])
+    {'agent': 'text', 'budget': 'tokens', 'over': 'tokens'}
+    """
+    columns = dict.fromkeys(chain.from_iterable(rows), "text")
+    numbers = {name for row in rows for name, cell in row.items() if isinstance(cell, int | float)}
+    return columns | {name: unit(name) for name in columns if name in numbers}
+
+
+def unit(column: str) -> str:
+    """Return the unit of a column of numbers, "number" for a count or a share of one.
+
+    >>> unit("search p50 ms"), unit("worst call"), unit("recall"), unit("over")
+    ('ms', 'tokens', 'number', 'tokens')
     """
     return next((unit for pattern, unit in _UNITS.items() if re.search(pattern, column)), "number")
 
@@ -162,8 +173,8 @@ _UNITS = {
     r"\bMB\b": "MB",
     r"\bKB\b": "KB",
     r"bytes|^raw$": "bytes",
-    r"%|^R@|^all@|^turn R@|^[\d,]+ tokens$|^hints|merged|apart$|above": "%",
-    r"token|cost|budget|call$|summaries$": "tokens",
+    r"%|^R@|^all@|^turn R@|^[\d,]+ tokens$|^hints|^not weak|^as called|merged|apart$|above": "%",
+    r"token|cost|budget|\bcall$|^over$|summaries$": "tokens",
 }
 """The units by what the names of their columns have; the first that is found counts."""
 
