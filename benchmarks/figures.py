@@ -60,8 +60,9 @@ class Figure:
     `x` are the columns that name what is compared: one of numbers makes lines, texts make bars.
     `y` are the columns that are drawn, on one axis with its unit. Each value of the column `by`
     has lines or bars of its own. `where` chooses rows; `marks` are goals and limits by their names,
-    `aim` gives one for a single value. With `across` the columns are compared, and the rows, named
-    by `reads`, have bars of their own. `log` makes dots: bars on a log scale begin nowhere.
+    `aim` gives one for a single value. With `across` the columns are compared, and the rows have
+    bars of their own. `reads` has words for columns and rows in the legend. `log` makes dots: bars
+    on a log scale begin nowhere.
     """
 
     name: str
@@ -307,6 +308,7 @@ FIGURES: Mapping[str, tuple[Figure, ...]] = {
             ("left", "of"),
             "summaries",
             marks={"goal": 6},
+            reads={"left": "still in the context", "of": "all that were concluded"},
         ),
     ),
     "references_dialogues": (
@@ -463,6 +465,7 @@ def _series(figure: Figure, rows: Sequence[Row]) -> list[tuple[str, str, list[Ro
     for group, y in product(dict.fromkeys(row.get(figure.by, "") for row in rows), figure.y):
         column = y if len(figure.y) > 1 or not group else ""
         members = [row for row in rows if row.get(figure.by, "") == group]
+        column = figure.reads.get(column, column)
         series.append((", ".join(filter(None, (group, column))), y, members))
     return series
 

@@ -1,7 +1,12 @@
-"""LoCoMo's conversations in an archive: each session is an effort with its summary."""
+"""LoCoMo's conversations in an archive: each session is an effort with its summary.
+
+The published file, `locomo10.json`, has ten. The kept results are of its first five (`conv-26`,
+`conv-30`, `conv-41`, `conv-42` and `conv-43`), on which the rules were developed.
+"""
 
 import json
 import re
+from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -65,9 +70,18 @@ class Replay:
     places: Mapping[str, Place]
 
 
-def load(path: Path) -> tuple[Conversation, ...]:
+def add_options(parser: ArgumentParser) -> None:
+    """Add the options that name the file and choose conversations of it."""
+    parser.add_argument("--data", type=Path, help="LoCoMo's file, locomo10.json, or a part of it")
+    half = "the places of the first and the last conversation in it; 0-4 is the development half"
+    parser.add_argument("--conversations", default="0-9", help=f"{half} (default: %(default)s)")
+
+
+def load(path: Path, conversations: str = "0-9") -> tuple[Conversation, ...]:
     """Read the conversations; questions without evidence that exists are left out."""
-    return tuple(_conversation(item) for item in json.loads(path.read_text(encoding="utf-8")))
+    first, last = (int(place) for place in conversations.split("-"))
+    items = json.loads(path.read_text(encoding="utf-8"))[first : last + 1]
+    return tuple(_conversation(item) for item in items)
 
 
 def replayed(archive: Archive, talk: Conversation, size: int) -> Replay:

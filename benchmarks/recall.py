@@ -1,7 +1,7 @@
 """Recall: how much of the evidence for a question a search finds, without a model.
 
-    python benchmarks/recall.py --data locomo.json --out results
-    python benchmarks/recall.py --data locomo.json --out results --embeddings minilm
+    python benchmarks/recall.py --data locomo10.json --conversations 0-4 --out results
+    python benchmarks/recall.py --data locomo10.json --out results --embeddings minilm
     python benchmarks/recall.py --talk talk.jsonl --questions talk.questions.jsonl --out results
     python benchmarks/recall.py --work benchmarks/data/work_sessions.yaml --out results
 
@@ -28,7 +28,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
-from locomo import Conversation, Question, Replay, load, replayed
+from locomo import Conversation, Question, Replay, add_options, load, replayed
 from made_up import group
 from report import argument_parser, percent, write
 
@@ -280,7 +280,7 @@ def hinted(talks: Sequence[tuple[ArchivedTalk, Replay]]) -> dict[str, float | st
 def main() -> None:
     """Replay the conversations with one and with two utterances to a turn; search for evidence."""
     parser = argument_parser(__doc__)
-    parser.add_argument("--data", type=Path)
+    add_options(parser)
     parser.add_argument("--talk", type=Path, nargs="*", default=[])
     parser.add_argument("--questions", type=Path, nargs="*", default=[])
     parser.add_argument("--work", type=Path)
@@ -293,7 +293,10 @@ def main() -> None:
         rows = _rows(*work_of(options.work))
         write(options.out, "recall_work", "Is it still there? Sessions of work", rows)
     if options.data:
-        talks, embedder = load(options.data), choose_embedder(options.embeddings)
+        talks, embedder = (
+            load(options.data, options.conversations),
+            choose_embedder(options.embeddings),
+        )
         rows = [_row(talks, size, embedder) for size in (1, 2)]
         name = f"recall_{options.embeddings}" if options.embeddings else "recall"
         write(options.out, name, "Is it still there?", rows)

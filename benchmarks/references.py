@@ -1,6 +1,6 @@
 """Which references to an effort are recognised, and how many summaries stay in the context.
 
-    python benchmarks/references.py --data locomo.json --out results
+    python benchmarks/references.py --data locomo10.json --conversations 0-4 --out results
 
 LoCoMo: a question refers to the sessions that have its evidence, and is an unrelated message for
 the other sessions. Then each conversation is replayed with an utterance and its answer as a turn. A
@@ -33,7 +33,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, TypeAlias
 
-from locomo import Conversation, load, replayed
+from locomo import Conversation, add_options, load, replayed
 from made_up import group
 from report import argument_parser, percent, write
 
@@ -291,7 +291,7 @@ def auc(true: Sequence[float], false: Sequence[float]) -> float:
 def main() -> None:
     """Measure the plain rule and the memory's."""
     parser = argument_parser(__doc__)
-    parser.add_argument("--data", type=Path, help="LoCoMo's conversations; without, dialogues only")
+    add_options(parser)
     parser.add_argument("--dialogues", type=Path, default=_DATA, help="their folder")
     options = parser.parse_args()
     frequent = f"two shared words of the summary's {_FEW_WORDS} most frequent"
@@ -302,7 +302,7 @@ def main() -> None:
     title = "References in dialogues"
     write(options.out, "references_dialogues", title, [*rows, _DIALOGUE_GOAL])
     if options.data:
-        locomo_rows = [_row(rule, load(options.data)) for rule in rules]
+        locomo_rows = [_row(rule, load(options.data, options.conversations)) for rule in rules]
         write(options.out, "references", "References", [*locomo_rows, _GOAL])
 
 

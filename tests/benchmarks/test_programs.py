@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,17 @@ def references(data: Path) -> dict[str, Any]:
     made = results("references", data.parent, "--data", str(data))
     dialogues = read(data.parent, "references_dialogues")["rows"]
     return {"references": made["rows"], "dialogues": dialogues}
+
+
+def test_conversations_are_chosen_by_their_places(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part of LoCoMo's file is named by the places of its first and last conversation."""
+    monkeypatch.syspath_prepend(FOLDER)
+    load = import_module("locomo").load
+
+    assert [talk.id for talk in load(data)] == ["one", "two"]
+    assert [talk.id for talk in load(data, "1-1")] == ["two"]
 
 
 @pytest.mark.soak
