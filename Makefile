@@ -100,7 +100,7 @@ build: $(VENV)/dev ## make the wheel and the source distribution in dist/ (URL=h
 	@.ci/release dist $(URL)
 
 clean: ## remove everything that was made
-	@rm -rf $(VENV) $(OLDEST) .pythons build dist site bench-results *.egg-info .coverage .coverage.* .langgraph_api
+	@rm -rf $(VENV) $(OLDEST) .pythons build dist site bench-results example-results *.egg-info .coverage .coverage.* .langgraph_api
 	@rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -prune -exec rm -rf {} +
 

@@ -4,7 +4,7 @@ import os
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from drawing import MISSING, begin, save
+from drawing import MISSING, begin, output, save, write_rows
 from langgraph.checkpoint.memory import InMemorySaver
 from rich import print  # noqa: A004 (prints tables as well)
 from rich.table import Table
@@ -32,6 +32,7 @@ COLUMNS = ("turn", "the user says", "ambient turns", "anchor", "tokens", "prefix
 
 def main() -> None:
     """State facts, talk until they leave the window, then ask about them."""
+    path = output(__file__, __doc__)
     settings = Settings(ambient_window=4, rebuild="every-turn", recall_hints=0)
     with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
         model, saver = choose_model(None, os.environ), InMemorySaver()
@@ -47,11 +48,12 @@ def main() -> None:
         table.add_row(str(memory["turn"]), words, *cells, f"{shares[-1]:.0%}")
     why = "so that the window is small and exact, and only the anchor reminds"
     print(table, f"Settings here, {why}: {settings!r}", sep="\n")
+    print(write_rows(path, settings, table))
     for question, (state, _) in zip((ANCHORED, FOUND), turns[-2:], strict=True):
         print(f"{question} {state['messages'][-1].text}")
     if axes := begin("turn", "prefix of the call before, a fraction"):
         axes.bar(range(1, len(shares) + 1), shares)
-    print(save(axes, "anchor_and_window") if axes else MISSING)
+    print(save(axes, path) if axes else MISSING)
 
 
 def say(agent: Any, words: str) -> tuple[dict[str, Any], int]:

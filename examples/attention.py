@@ -2,12 +2,13 @@
 
 from datetime import UTC, datetime, timedelta
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from drawing import MISSING, begin, mark, save
+from drawing import MISSING, begin, mark, output, save, write_rows
 from rich import print  # noqa: A004 (prints tables as well)
 from rich.table import Table
 
-from ebbtide import DiskArchive
+from ebbtide import DiskArchive, Settings
 from ebbtide.memory.attention.law import Attention, Memory
 
 USER, DAYS, MONTH, THRESHOLD, SUPPRESSED_ON = "ann", 365, 30, 40.0, 40
@@ -21,7 +22,8 @@ USED = {"used-weekly": dict.fromkeys(range(7, DAYS, 7), 1), "came-back": {58: 20
 
 def main() -> None:
     """Simulate the year day by day, and read attention each evening."""
-    levels: dict[str, list[float | None]] = {name: [] for name in CONCLUDED}
+    path = output(__file__, __doc__)
+    levels: dict[str, list[Any]] = {name: [] for name in CONCLUDED}
     attended: list[set[str]] = []
     with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
         attention = archive.attention(threshold=THRESHOLD)
@@ -34,16 +36,15 @@ def main() -> None:
                 levels[name].append(memory.effective if memory else None)
     table = Table("day", *CONCLUDED, title="Effective salience (in brackets: not in attention)")
     for day in range(0, DAYS, MONTH):
-        table.add_row(
-            str(day), *(cell(levels[name][day], inside=name in attended[day]) for name in CONCLUDED)
-        )
-    print(table)
+        shown = (cell(levels[name][day], inside=name in attended[day]) for name in CONCLUDED)
+        table.add_row(str(day), *shown)
+    print(table, write_rows(path, Settings(), table), sep="\n")
     for name in CONCLUDED:
         print(f"{name}: {sum(name in evening for evening in attended)} days in attention")
-    draw(levels, attended)
+    draw(path, levels, attended)
 
 
-def draw(levels: dict[str, list[float | None]], attended: list[set[str]]) -> None:
+def draw(path: Any, levels: dict[str, list[Any]], attended: list[set[str]]) -> None:
     """Draw the strength of each memory, solid while it is in attention."""
     if not (axes := begin("day", "effective salience (0-100)")):
         print(MISSING)
@@ -51,12 +52,11 @@ def draw(levels: dict[str, list[float | None]], attended: list[set[str]]) -> Non
     for (name, line), marker in zip(levels.items(), MARKERS, strict=True):
         (outline,) = axes.plot(line, linestyle=":")
         inside = [value if name in attended[day] else None for day, value in enumerate(line)]
-        look = {"color": outline.get_color(), "marker": marker, "markevery": 15}
-        axes.plot(inside, label=name, **look)
+        axes.plot(inside, label=name, color=outline.get_color(), marker=marker, markevery=15)
     axes.axhline(THRESHOLD, color="black", linestyle="--", label="threshold")
     mark(axes, {SUPPRESSED_ON: "suppressed ", 58: " came back"})
     axes.set_ylim(0, 103)
-    print(save(axes, "attention", legend={"loc": "upper center"}))
+    print(save(axes, path, legend={"loc": "upper center"}))
 
 
 def live(attention: Attention, day: int, now: datetime) -> None:

@@ -1,17 +1,86 @@
-"""What the examples share: sums, and figures with what was sent, the budget and the events."""
+"""What the examples share: sums, and files with their figure and with the rows of their tables."""
 
+import json
+import os
+import platform
+import subprocess
+from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from importlib.metadata import version
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
+
+from rich.table import Table
 
 from ebbtide import Settings
 
 charts: Any = import_module("matplotlib.figure") if find_spec("matplotlib") else None
 FEW = 3  # events that stand side by side
-SHORT = 50  # turns that have room for markers
+SHORT, GROUP = 30, 25  # turns that have room for markers; those that are one point of many turns
 MISSING = "For a plot, install matplotlib."
+ENDINGS = ("svg", "png", "pdf")
+PACKAGES = ("ebbtide", "langchain-core", "langgraph", "tiktoken")
+METRICS = (
+    *("false_decay_rate", "avg_expansion_duration", "auto_collapses", "manual_collapses"),
+    *("tokens_saved_by_decay", "expansion_overhead", "sent", "always_expanded", "full_history"),
+)
+BEHIND: Any = {"facecolor": "white", "edgecolor": "none", "pad": 0}  # no line strikes a label
 DASHED: Any = {"color": "k", "linestyle": (0, (8, 3)), "label": "budget"}
+
+
+def output(program: str, description: str | None) -> Path:
+    """Return where an example's files go, without their endings; make the folder."""
+    parser = ArgumentParser(description=description)
+    what = "folder for the figure (SVG, PNG, PDF) and for the rows of the tables (JSON)"
+    where = f"{what}; default: %(default)s"
+    parser.add_argument("--out", type=Path, default=Path("example-results"), help=where)
+    folder: Path = parser.parse_args().out
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / Path(program).stem
+
+
+def write_rows(path: Path, settings: Settings, *tables: Table, figures: Any = None) -> str:
+    """Write the tables with settings, versions and commit, and a session's metrics; say where."""
+    made = {
+        "commit": commit(),
+        "versions": {"Python": platform.python_version()} | {one: version(one) for one in PACKAGES},
+        "scripted model": "OPENAI_API_KEY" not in os.environ,
+        "settings": settings.model_dump(mode="json"),
+        "tables": [{"title": table.title, "rows": rows(table)} for table in tables],
+    }
+    if figures:
+        made["metrics"] = {name: getattr(figures, name) for name in METRICS}
+    file = path.with_suffix(".json")
+    file.write_text(f"{json.dumps(made, indent=1, ensure_ascii=False)}\n", encoding="utf-8")
+    return f"Rows: {file}"
+
+
+def rows(table: Table) -> list[dict[str, str | float]]:
+    """Return the rows of a table by the names of its columns, and numbers as numbers."""
+    names = [str(column.header).replace("\n", " ") for column in table.columns]
+    lines = zip(*(column.cells for column in table.columns), strict=True)
+    return [dict(zip(names, map(number, map(str, line)), strict=True)) for line in lines]
+
+
+def number(cell: str) -> str | float:
+    """Return 1234 for `1,234`, and any other text as it is."""
+    try:
+        return json.loads(cell.replace(",", "")) if cell[:1].isdigit() else cell
+    except ValueError:
+        return cell
+
+
+def commit() -> str:
+    """Return the commit of the checkout, with -dirty if files were changed since, or unknown."""
+    describe = ("describe", "--always", "--exclude=*", "--abbrev=8", "--dirty")
+    command = ["git", "-C", str(Path(__file__).parent), *describe]
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return ran.stdout.strip()
 
 
 def sums(figures: Any) -> str:
@@ -39,28 +108,52 @@ def mark(axes: Any, events: Mapping[int, str]) -> None:
 
     An event that ends with a space stands before its place.
     """
-    levels = 1 if len(events) <= FEW else FEW
+    many = len(events) > FEW
     for number, (place, event) in enumerate(events.items()):
         axes.axvline(place, color="0.8", zorder=0)
-        side = "right" if event.endswith(" ") else "left"
-        height = 0.02 + 0.05 * (number % levels)
-        axes.text(place, height, event, ha=side, transform=axes.get_xaxis_transform())
+        look: Any = {"ha": "right" if event.endswith(" ") else "left", "bbox": BEHIND, "zorder": 1}
+        height = 0.02 + 0.05 * number * many
+        axes.text(place, height, event, transform=axes.get_xaxis_transform(), **look)
 
 
-def draw_turns(name: str, turns: Sequence[Any], events: Mapping[int, str], **options: Any) -> str:
-    """Draw what each turn sent, and its baselines; return where the plot is."""
-    few = len(turns) <= SHORT
-    always = [turn.last_always_expanded for turn in turns]
-    lines = {
-        "full history": ("k^:" if few else "k:", [turn.last_full_history for turn in turns]),
-        "always expanded": ("C1s--" if few else "C1-.", always),
-        "sent": ("C0o-" if few else "C0-", [turn.total for turn in turns]),
+def with_baselines(turns: Sequence[Any]) -> dict[str, tuple[str, list[int]]]:
+    """Return the lines of what each turn sent, and of its baselines."""
+    return {
+        "full history": ("k^:", [turn.last_full_history for turn in turns]),
+        "always expanded": ("C1s--", [turn.last_always_expanded for turn in turns]),
+        "sent": ("C0o-", [turn.total for turn in turns]),
     }
-    return draw_lines(name, lines, events, **options)
+
+
+def draw_turns(path: Path, turns: Sequence[Any], events: Mapping[int, str], **options: Any) -> str:
+    """Draw what each turn sent, and its baselines; return where the plot is."""
+    return draw_lines(path, with_baselines(turns), events, **options)
+
+
+def draw_long(path: Path, turns: Sequence[Any], events: Mapping[int, str], xlabel: str) -> str:
+    """Draw the first turns with their events, and beside them all turns in groups."""
+    if charts is None:
+        return MISSING
+    figure = charts.Figure(figsize=(8, 4), layout="constrained")
+    first, whole = figure.subplots(1, 2, sharey=True)
+    for label, (style, sizes) in with_baselines(turns).items():
+        first.plot(range(1, SHORT + 1), sizes[:SHORT], style, label=label, markersize=4)
+        groups = range(0, len(sizes), GROUP)
+        largest = [max(sizes[at : at + GROUP]) for at in groups]
+        whole.plot([at + GROUP for at in groups], largest, style, markersize=3)
+    for plot in (first, whole):
+        plot.axhline(Settings().context_budget, **DASHED)
+        plot.set(yscale="log", xlabel=xlabel)
+    first.set(title=f"the first {SHORT}", ylabel="last call of the turn (tokens)")
+    whole.set(title=f"all: the largest of each {GROUP}", xlim=(0, None), ylim=(100, 200_000))
+    mark(first, events)
+    label_ticks(first)
+    label_ticks(whole)
+    return save(first, path, {"loc": "upper left"})
 
 
 def draw_lines(
-    name: str,
+    path: Path,
     lines: Mapping[str, tuple[str, Sequence[int | None]]],
     events: Mapping[int, str],
     legend: Mapping[str, Any] | None = None,
@@ -76,10 +169,10 @@ def draw_lines(
     plot.set(yscale="log", **axes)
     mark(plot, events)
     label_ticks(plot)
-    return save(plot, name, legend or {})
+    return save(plot, path, legend or {})
 
 
-def draw_parts(name: str, steps: Mapping[str, Mapping[str, int]], **axes: Any) -> str:
+def draw_parts(path: Path, steps: Mapping[str, Mapping[str, int]], **axes: Any) -> str:
     """Draw for each step the sizes of its parts; return where the plot is."""
     plot = begin("", "context of a call (tokens)")
     if plot is None:
@@ -95,7 +188,7 @@ def draw_parts(name: str, steps: Mapping[str, Mapping[str, int]], **axes: Any) -
     plot.set(yscale="log", **axes)
     label_ticks(plot)
     plot.set_xticks(range(len(steps)), [*steps])
-    return save(plot, name, {"ncols": 2, "loc": "upper center"})
+    return save(plot, path, {"ncols": 2, "loc": "upper center"})
 
 
 def label_ticks(plot: Any) -> None:
@@ -108,10 +201,10 @@ def label_ticks(plot: Any) -> None:
     plot.minorticks_off()
 
 
-def save(axes: Any, name: str, legend: Mapping[str, Any] | None = None) -> str:
-    """Save a figure as SVG and PNG, with a legend if options of one are given; return where."""
+def save(axes: Any, path: Path, legend: Mapping[str, Any] | None = None) -> str:
+    """Save a figure in each format, with a legend if options of one are given; return where."""
     if legend is not None:
         axes.legend(**legend)
-    for ending in ("svg", "png"):
-        axes.figure.savefig(f"{name}.{ending}", dpi=200)
-    return f"Plot: {name}.svg and .png"
+    for ending in ENDINGS:
+        axes.figure.savefig(path.with_suffix(f".{ending}"), dpi=200)
+    return f"Plot: {path}.svg, .png and .pdf"

@@ -4,7 +4,7 @@ import os
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from drawing import DASHED, MISSING, begin, save
+from drawing import DASHED, MISSING, begin, output, save, write_rows
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -49,6 +49,7 @@ def hold(agent: Any, config: Any) -> Any:
 
 def main() -> None:
     """Run the same conversation in all three; the memory is the same."""
+    path = output(__file__, __doc__)
     with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
         model = choose_model(None, os.environ)
         memory = build_memory_graph(model, tools=[order_status], archive=archive)
@@ -63,10 +64,11 @@ def main() -> None:
         facts = (str(end["memory"][key]) for key in ("turn", "active_effort"))
         table.add_row(name, *facts, str(size), end["messages"][-1].text)
     print(table, f"The larger graph counted {ends['in a graph']['requests']} requests.")
+    print(write_rows(path, Settings(), table))
     if axes := begin("where the agent runs", "last call (tokens)"):
         axes.bar([*ends], sizes)
         axes.axhline(Settings().context_budget, **DASHED)
-    print(save(axes, "embed_in_langchain", legend={}) if axes else MISSING)
+    print(save(axes, path, legend={}) if axes else MISSING)
 
 
 if __name__ == "__main__":

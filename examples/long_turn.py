@@ -4,7 +4,7 @@ import os
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from drawing import DASHED, MISSING, begin, mark, save
+from drawing import DASHED, MISSING, begin, mark, output, save, write_rows
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -40,6 +40,7 @@ def script() -> list[AIMessage]:
 
 def main() -> None:
     """Run the turn, and show what every seventh model call was sent."""
+    path = output(__file__, __doc__)
     has_key = "OPENAI_API_KEY" in os.environ
     model = choose_model(None, os.environ) if has_key else ScriptedModel(script())
     budget = 4_000
@@ -64,12 +65,13 @@ def main() -> None:
         table.add_row(str(number + 1), f"{sizes[number]:,}", *row)
     print(table, f"Largest of {len(sizes)} calls: {max(sizes):,} tokens of {budget:,}.")
     print(f"Settings here, so that results leave sooner: {options['settings']!r}")
+    print(write_rows(path, options["settings"], table))
     if axes := begin("call of the model", "tokens"):
         axes.plot(range(1, len(sizes) + 1), sizes, label="context")
         axes.axhline(budget, **DASHED)
         axes.set_ylim(0, budget * 1.25)
         mark(axes, {at + 1: "concluded " for at in more})
-    print(save(axes, "long_turn", legend={"ncols": 2}) if axes else MISSING)
+    print(save(axes, path, legend={"ncols": 2}) if axes else MISSING)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from itertools import accumulate
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from drawing import DASHED, MISSING, begin, mark, save
+from drawing import DASHED, MISSING, begin, mark, output, save, write_rows
 from langgraph.checkpoint.memory import InMemorySaver
 from rich import print  # noqa: A004 (prints tables as well)
 from rich.table import Table
@@ -33,6 +33,7 @@ COLUMNS = ("turn", "compressed", "active effort", "context", "all that was said"
 
 def main() -> None:
     """Work on one effort for 120 turns, and print which sentences stay in the context."""
+    path = output(__file__, __doc__)
     settings, sizes, history = Settings(context_budget=BUDGET), [], []
     passes: dict[int, str] = {}
     table = Table(*COLUMNS, title="One effort that goes on for long")
@@ -47,7 +48,7 @@ def main() -> None:
             sizes.append(report["tokens"].get("quotes", 0) + report["tokens"].get("turns", 0))
             compressed = [line for line in banners if line.startswith("--- Compressed")]
             if compressed:
-                passes[turn] = "" if passes else "compressed "
+                passes[turn] = "" if passes else " compressed"
             if compressed or turn in {1, TURNS}:
                 span = compressed[0].split("(")[1].rstrip(") -") if compressed else ""
                 cells = (f"{sizes[-1]:,}", f"{report['total']:,}", f"{sum(history):,}")
@@ -55,6 +56,7 @@ def main() -> None:
     print(table, f"Settings here, so that compression begins sooner: {settings!r}", sep="\n")
     for sentence in (*HOLDING, GONE):
         print(f"{'verbatim' if sentence in sent else 'gone':8} {sentence}")
+    print(write_rows(path, settings, table))
     if axes := begin("turn", "tokens"):
         turns = range(1, TURNS + 1)
         axes.plot(turns, sizes, label="the active effort in the context")
@@ -62,7 +64,7 @@ def main() -> None:
         axes.axhline(BUDGET, **DASHED)
         axes.set_ylim(0, None)
         mark(axes, passes)
-    print(save(axes, "selective_salience", legend={}) if axes else MISSING)
+    print(save(axes, path, legend={}) if axes else MISSING)
 
 
 def say(agent: Any, words: str) -> tuple[dict[str, Any], str]:

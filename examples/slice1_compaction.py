@@ -4,12 +4,12 @@ import os
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from drawing import draw_lines, sums
+from drawing import draw_lines, output, sums, write_rows
 from langgraph.checkpoint.memory import InMemorySaver
 from rich import print  # noqa: A004 (prints tables as well)
 from rich.table import Table
 
-from ebbtide import DiskArchive, commands, create_memory_agent
+from ebbtide import DiskArchive, Settings, commands, create_memory_agent
 from ebbtide.graph.models import choose_model
 
 SAID = (
@@ -36,6 +36,7 @@ def server_log(path: str) -> str:
 
 def main() -> None:
     """Hold the conversation, then print the context of each turn."""
+    path = output(__file__, __doc__)
     figures = talk()
     table = Table(*HEADS, "sent", "full\nhistory", title="Tokens of the last call")
     for turn in figures.turns:
@@ -46,8 +47,8 @@ def main() -> None:
     after = figures.turns[-1].parts["memory"]
     print(table, f"Open: {before:,} tokens of raw log. Concluded: {after:,} tokens of summary.")
     saved = f"Saved: {1 - after / before:.1%} of the effort, with default settings."
-    print(saved, sums(figures), sep="\n")
-    draw(figures.turns)
+    print(saved, sums(figures), write_rows(path, Settings(), table, figures=figures), sep="\n")
+    draw(path, figures.turns)
 
 
 def talk() -> Any:
@@ -61,7 +62,7 @@ def talk() -> Any:
         return commands.stats(agent, config)
 
 
-def draw(turns: Any) -> None:
+def draw(path: Any, turns: Any) -> None:
     """Draw what each turn sent, its parts, and the budget."""
     lines = {
         "full history": ("k^:", [turn.last_full_history for turn in turns]),
@@ -69,10 +70,9 @@ def draw(turns: Any) -> None:
         "turns, word for word": ("C1s--", [turn.parts.get("turns") for turn in turns]),
         "summary": ("C2D-.", [turn.parts.get("memory") for turn in turns]),
     }
-    events = {1: " opened", CONCLUDED: " concluded"}
     legend = {"ncols": 2, "loc": "upper center"}
     axes: Any = {"xlabel": "turn", "ylim": (20, 200_000)}
-    print(draw_lines("slice1_compaction", lines, events, legend, **axes))
+    print(draw_lines(path, lines, {1: " opened", CONCLUDED: " concluded"}, legend, **axes))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import os
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from drawing import draw_parts, sums
+from drawing import draw_parts, output, sums, write_rows
 from langgraph.checkpoint.memory import InMemorySaver
 from rich import print  # noqa: A004 (prints tables as well)
 from rich.table import Table
@@ -25,6 +25,7 @@ CONFIG: Any = {"configurable": {"thread_id": "slice2"}}
 
 def main() -> None:
     """Conclude two efforts, expand one, collapse it; compare the contexts."""
+    path = output(__file__, __doc__)
     with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
         model, saver = choose_model(None, os.environ), InMemorySaver()
         agent = create_memory_agent(model, archive=archive, checkpointer=saver, settings=EXACT)
@@ -47,9 +48,9 @@ def main() -> None:
     verdicts = [f"{claim}: {'yes' if passed else 'no'}" for claim, passed in checks.items()]
     print(table, "Quoted, the log holds the turn that concluded it too.", *verdicts, sep="\n")
     print(f"Settings here, so that the context before and after can be equal: {EXACT!r}")
-    print(sums(figures))
+    print(sums(figures), write_rows(path, EXACT, table, figures=figures), sep="\n")
     steps = {step: dict(zip(PARTS.values(), each, strict=True)) for step, each in sizes.items()}
-    print(draw_parts("slice2_expansion", steps, xlabel="the auth bug", ylim=(50, 200_000)))
+    print(draw_parts(path, steps, xlabel="the auth bug", ylim=(50, 200_000)))
     raise SystemExit(not all(checks.values()))
 
 

@@ -4,7 +4,7 @@ import os
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from drawing import draw_turns, sums
+from drawing import draw_turns, output, sums, write_rows
 from langgraph.checkpoint.memory import InMemorySaver
 from rich import print  # noqa: A004 (prints tables as well)
 from rich.table import Table
@@ -32,15 +32,17 @@ CONFIG: Any = {"configurable": {"thread_id": "slice3"}}
 
 def main() -> None:
     """Conclude two efforts, expand one, change the subject until it collapses, expand again."""
+    path = output(__file__, __doc__)
+    settings = Settings()
     with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
-        model = choose_model(None, os.environ)
-        agent = create_memory_agent(model, archive=archive, checkpointer=InMemorySaver())
+        options: Any = {"archive": archive, "checkpointer": InMemorySaver(), "settings": settings}
+        agent = create_memory_agent(choose_model(None, os.environ), **options)
         for words in SETUP:
             agent.invoke({"messages": words}, CONFIG)
         states = [agent.invoke({"messages": words}, CONFIG)["memory"] for words in RUN.values()]
         figures = commands.stats(agent, CONFIG)
     turns = figures.turns[-len(RUN) :]
-    table = Table(*HEADS, title=f"decay_threshold {Settings().decay_threshold}; tokens sent")
+    table = Table(*HEADS, title=f"decay_threshold {settings.decay_threshold}; tokens sent")
     mentioned = 0
     for number, (event, state, sent) in enumerate(zip(RUN, states, turns, strict=True), start=1):
         log = sent.parts.get("expanded", 0)
@@ -53,8 +55,9 @@ def main() -> None:
     print(table, *(line for state in states for line in state["banners"]), sep="\n")
     print("Banners count the whole log; the prompt adds fences and leaves out what it has already.")
     print_metrics(figures)
+    print(write_rows(path, settings, table, figures=figures))
     axes: Any = {"legend": {"loc": (0.2, 0.45)}, "xlabel": "turn", "ylim": (700, 30_000)}
-    print(draw_turns("slice3_decay", turns, EVENTS, **axes))
+    print(draw_turns(path, turns, EVENTS, **axes))
 
 
 def print_metrics(figures: Any) -> None:

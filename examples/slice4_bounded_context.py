@@ -4,7 +4,7 @@ import os
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from drawing import draw_turns, sums
+from drawing import draw_long, output, sums, write_rows
 from langgraph.checkpoint.memory import InMemorySaver
 from rich import print  # noqa: A004 (prints tables as well)
 from rich.table import Table
@@ -29,20 +29,20 @@ SAID[21], SAID[22] = "Why were our receipts blurred?", "Show me the full log of 
 for number in range(6, 201):
     fact = f"Order {number} waits at dock {number * 7} for its papers. "
     SAID += [f"Let's work on order {number}", fact * 30, "That's done", TRAIN]
-SAID += [TRAIN] * (1_000 - len(SETUP) - len(SAID))
+SAID += [TRAIN] * (1_000 - len(SAID))
 EVENTS = {1: "1, 2 mentioned", 15: "1, 2 again", 20: "3, 4, 5 due at its end", 21: "unrelated"}
 EVENTS |= {22: "4 found", 23: "4 expanded", 26: "4 collapses at its end", 27: "unrelated"}
 STEPS = {6: "unrelated", 7: "10 exchanges again", 22: "4 found, no longer due", 25: "unrelated"}
 STEPS |= {24: "3, 5 evicted at its end", 500: "order 124", len(SAID): "200 efforts"}
 RUNS = {"every-turn": EVENTS | {20: "3, 4, 5 evicted at its end"}, "on-change": EVENTS | STEPS}
-MARKS = {1: " 1, 2 mentioned", 15: "again ", 22: "4 found ", 23: " 4 expanded"}
-MARKS |= {24: " 3, 5 evicted", 26: " 4 collapsed"}
+MARKS = {at: f"{RUNS['on-change'][at]} " for at in (15, 22, 23, 24, 26)} | {1: " 1, 2 mentioned"}
 CONFIG: Any = {"configurable": {"thread_id": "slice4"}}
 HEADS = ("turn", "what happens", "summaries\nsent", "ambient\nexchanges\nsent", "log", "sent")
 
 
 def main() -> None:
     """Talk until three of five summaries are evicted, and ask for one of them."""
+    path = output(__file__, __doc__)
     print("Efforts:", *(f"{number} {name}" for number, name in enumerate(WORK, start=1)))
     for rebuild, events in RUNS.items():
         shown, figures = run(used := Settings(rebuild=rebuild), max(events))
@@ -53,9 +53,9 @@ def main() -> None:
             counts, turn = shown[len(SETUP) + row - 1], figures.turns[len(SETUP) + row - 1]
             sizes = (*counts, turn.parts.get("expanded", 0), turn.total, turn.last_full_history)
             table.add_row(str(row), event, *(f"{size:,}" for size in sizes))
-        print(table, sums(figures), sep="\n")
-    axes: Any = {"xlabel": "turns after the five efforts", "xscale": "log", "ylim": (450, 300_000)}
-    print(draw_turns("slice4_bounded_context", figures.turns[len(SETUP) :], MARKS, **axes))
+        file = path.with_name(f"{path.name}_{rebuild}")
+        print(table, sums(figures), write_rows(file, used, table, figures=figures), sep="\n")
+    print(draw_long(path, figures.turns[len(SETUP) :], MARKS, "turns after the five efforts"))
 
 
 def run(settings: Settings, turns: int) -> tuple[list[tuple[int, int]], Any]:

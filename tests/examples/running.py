@@ -65,9 +65,10 @@ def once(name: str, arguments: list[str], shared: Path) -> Run:
 def example_run(example: Path, shared: Path, *arguments: str) -> Run:
     """Run an example in an empty folder, once for all tests.
 
-    It must end well, and save a picture of its name if it can draw one.
+    It must end well, and save a picture of its name if it can draw one, in a folder of its own.
     """
     ran = once(example.stem, [str(example), *arguments], shared)
-    drawn = (ran.folder / f"{example.stem}.png").exists()
-    assert (ran.code, drawn) == (0, find_spec("matplotlib") is not None)
+    drawn = {path.suffix for path in (ran.folder / "example-results").glob(f"{example.stem}.*")}
+    figure = {".svg", ".png", ".pdf"} if find_spec("matplotlib") else set()
+    assert (ran.code, drawn - {".json"}) == (0, figure)
     return ran
