@@ -205,7 +205,7 @@ def strongest(said: Said, rare: Rare, most: int) -> list[int]:
     >>> strongest({"port": [9, 8], "login": [7]}, {"login": 3.0, "port": 1.0}, 1)
     [7]
     """
-    having = {
+    having: dict[str, AbstractSet[int]] = {
         term: said[term] if isinstance(said[term], AbstractSet) else {*said[term]} for term in rare
     }
     sums: dict[int, float] = {}
