@@ -414,9 +414,9 @@ def _numbered(made: Sequence[_Called]) -> str:
     tools = Counter(one.tool for one in called)
     free, named = _SUBJECTS_NAMED, []
     for tool in sorted(tools, key=tools.__getitem__)[:_TOOLS_NAMED]:
-        subjects = Counter(_short(one.subject) for one in called if one.tool == tool)
-        del subjects[""]
-        about = [subject for subject, _ in subjects.most_common(min(free, _SUBJECTS_OF_TOOL))]
+        subjects = Counter(one.subject for one in called if one.tool == tool and one.subject)
+        most = subjects.most_common(min(free, _SUBJECTS_OF_TOOL))
+        about = [*dict.fromkeys(_short(subject) for subject, _ in most)]  # some begin alike
         free -= len(about)
         named.append(f"{_short(tool)} {tools[tool]}")
         named[-1] += f" ({_listed(about, len(subjects))})" if about else ""

@@ -147,7 +147,8 @@ def test_lists_begin_as_they_did_when_they_get_a_line(talk: Conversation) -> Non
 def test_index_names_what_each_effort_changed(talk: Conversation) -> None:
     """A tool that was called once stands before those called often, with what it was called for."""
     read = [call("read_file", path=f"notes/{number}.md") for number in range(6)]
-    made = [*read, *[call("run", command=f"python -m unittest -v {'x' * 40}")] * 3]
+    alike = f"python -m unittest -v {'x' * 40}"
+    made = [*read, *(call("run", command=one) for one in (alike, alike, f"{alike} again"))]
     made += [call("edit_file", path="packages/frontend/src/login/form.py", old="a", new="b")]
     talk.ask(REQUEST)
     talk.call("open_effort", name="login", goal="Mend it.")
@@ -159,7 +160,8 @@ def test_index_names_what_each_effort_changed(talk: Conversation) -> None:
     index = next(text(m) for m in talk.context.messages if "done before" in text(m))
 
     (line,) = [one for one in index.splitlines() if one.startswith("effort login, concluded: ")]
-    assert re.search(r": edit_file 1 \(…\w*/frontend/src/login/form\.py\), run 3 \(python -m", line)
+    edited = r": edit_file 1 \(…\w*/frontend/src/login/form\.py\)"
+    assert re.search(rf"{edited}, run 3 \(python -m[^)]*, 1 more\)", line)
     assert "read_file 6 (notes/0.md, notes/1.md, 4 more)" in line
     assert "x" * 20 not in line
     assert "read_log" not in line
