@@ -205,8 +205,10 @@ def strongest(said: Said, rare: Rare, most: int) -> list[int]:
     >>> strongest({"port": [9, 8], "login": [7]}, {"login": 3.0, "port": 1.0}, 1)
     [7]
     """
-    having: dict[str, AbstractSet[int]] = {
-        term: said[term] if isinstance(said[term], AbstractSet) else {*said[term]} for term in rare
+    having = {
+        term: ids if isinstance(ids, AbstractSet) else {*ids}
+        for term, ids in said.items()
+        if term in rare
     }
     sums: dict[int, float] = {}
     left, bound = fsum(rare.values()), 0.0
