@@ -6,12 +6,12 @@ from functools import lru_cache, partial
 from heapq import nlargest
 from itertools import chain, filterfalse, islice
 from math import fsum, log
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from .archive.protocol import Pointing
 from .banners import BANNER
-from .efforts import Effort, EffortState, happened, within_limit
+from .efforts import EffortState, happened, within_limit
 from .fences import unquoted
 from .keywords import (
     ASSISTANT_WEIGHT,
@@ -225,11 +225,13 @@ def _references(work: RunningTurn, cache: KeywordCache) -> dict[str, tuple[Kind,
     for event in work.state.events:
         if tool := _TOOLS.get(event["type"]):
             found.setdefault(event["effort"], ("tool", [tool]))
+    results = _results(work.view.running.messages) if answer else {}
+    vocabulary = keywords_of(work, compared, cache) if in_context or results else {}
     by_kind: dict[Kind, Mapping[str, Iterable[str]]] = {
-        "keywords": _by_keywords(work, texts, compared, cache)
+        "keywords": _by_keywords(work, texts, vocabulary, cache)
     }
-    if answer and "tool" in map(itemgetter("type"), work.view.running.messages):
-        by_kind["search"] = _used_results(work, (question, answer[0]), compared, cache)
+    if results:
+        by_kind["search"] = _used_results(results, (question, answer[0]), vocabulary)
     said = _as_said(texts) if any(by_kind.values()) else {}
     for kind, names in by_kind.items():
         for name, terms in names.items():
@@ -301,16 +303,15 @@ _REPEATED = 2
 
 
 def _used_results(
-    work: RunningTurn, said: tuple[str, str], compared: Sequence[Effort], cache: KeywordCache
+    results: Mapping[str, tuple[str, str]],
+    said: tuple[str, str],
+    vocabulary: Mapping[str, Keywords],
 ) -> dict[str, list[str]]:
     """Return the efforts whose search results the answer repeats, with the words that it repeats.
 
     Those are words that neither the question nor the query has, and that few efforts have.
     """
-    if not (results := _results(work.view.running.messages)):
-        return {}
     question, answer = said
-    vocabulary = keywords_of(work, compared, cache)
     limit = max(1, len(vocabulary) // 2)
 
     def is_distinctive(term: str) -> bool:
@@ -365,7 +366,10 @@ def _foreign_by_name(
 
 
 def _by_keywords(
-    work: RunningTurn, texts: Sequence[str], compared: Sequence[Effort], cache: KeywordCache
+    work: RunningTurn,
+    texts: Sequence[str],
+    vocabulary: Mapping[str, Keywords],
+    cache: KeywordCache,
 ) -> dict[str, tuple[str, ...]]:
     """Return the efforts in the context that one of these texts is about, with their keywords.
 
@@ -374,7 +378,7 @@ def _by_keywords(
     in_context = [*dict.fromkeys([*work.state.open, *work.state.summaries])]
     if not in_context:
         return {}
-    vocabulary, turns = keywords_of(work, compared, cache), recent(work, cache)
+    turns = recent(work, cache)
     ids, overlap = [*filter(vocabulary.__contains__, in_context)], work.settings.min_keyword_overlap
     found: dict[str, tuple[str, ...]] = {}
     for said in texts:
