@@ -22,7 +22,7 @@ from .locks import CACHES
 from .messages import Message
 from .names import is_qualified, parted
 from .running_turn import RunningTurn
-from .search.terms import content
+from .search.terms import both_ends, content
 from .transcript import countable
 
 Keywords: TypeAlias = Mapping[str, float]
@@ -151,7 +151,7 @@ def ends(text: str) -> str:
     >>> len(ends("a" * 9_000))
     8001
     """
-    return text if len(text) <= 2 * END else f"{text[:END]}\n{text[-END:]}"
+    return both_ends(text, 2 * END)
 
 
 def passages_of(text: str) -> list[frozenset[str]]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from sqlalchemy.util import memoized_property
 
+from .terms import both_ends
+
 _LEAST_WORDS = 3  # words of a phrase: two stand side by side by chance
 _LEAST_CHARACTERS = 4  # of a word with signs or digits
 _MOST = 2_000  # characters of a query that are looked for, half of them from its end
@@ -27,19 +29,13 @@ class Literal:
     query: str
 
     @memoized_property
-    def _ends(self) -> str:
-        if len(self.query) <= _MOST:
-            return self.query
-        return f"{self.query[: _MOST // 2]}\n{self.query[-_MOST // 2 :]}"
-
-    @memoized_property
     def _lines(self) -> Sequence[re.Pattern[str]]:
-        lines = [_plain(line) for line in self._ends.splitlines()]
+        lines = [_plain(line) for line in both_ends(self.query, _MOST).splitlines()]
         return [_pattern(line) for line in lines if len(line.split()) >= _LEAST_WORDS]
 
     @memoized_property
     def _names(self) -> Sequence[re.Pattern[str]]:
-        words = (word.strip(_AROUND) for word in _plain(self._ends).split())
+        words = (word.strip(_AROUND) for word in _plain(both_ends(self.query, _MOST)).split())
         long = dict.fromkeys(word for word in words if len(word) >= _LEAST_CHARACTERS)
         return [_pattern(word) for word in long if _SIGNS.search(word)]
 

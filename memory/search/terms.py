@@ -440,6 +440,18 @@ def _spelled(text: str) -> Iterator[str]:
             yield _term(folded(spelled))
 
 
+def both_ends(text: str, most: int) -> str:
+    r"""Return a text, of one with more than `most` characters half of these at each end.
+
+    What is searched for in pasted text stands there: a log tells most in its last line.
+
+    >>> both_ends("abcdef", 6), both_ends("abcdefg", 4)
+    ('abcdef', 'ab\nfg')
+    """
+    half = most // 2
+    return text if len(text) <= most else f"{text[:half]}\n{text[-half:]}"
+
+
 _CAPITAL = re.compile(r"(?<![^\W_])(?:[A-Z]{2,}|[A-Z][a-z]*)(?![\w'’])")
 _BEGINS = re.compile(r"(?:\A|[.!?:;\n\"“”(\[*•>|-])\s*\Z")
 """What stands before a word that begins a sentence, a line or a quotation."""

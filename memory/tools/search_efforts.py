@@ -12,7 +12,7 @@ from ..efforts import happened
 from ..errors import EmbeddingError, ToolError
 from ..running_turn import RunningTurn
 from ..search.embeddings import QueryEmbedding
-from ..search.terms import query_terms, terms, unsaid_words
+from ..search.terms import both_ends, query_terms, terms, unsaid_words
 from .arguments import Number, Text, Texts
 from .search_facts import fact_hits
 from .search_results import Hit, SearchResults, is_within
@@ -49,7 +49,7 @@ def search_efforts(  # noqa: PLR0913 (the arguments of the tool)
     if not query.strip():
         raise ToolError(render("empty_query"))
     when = _when(work, since, until)
-    phrasings = [_shortened(text) for text in (query, *also[:_PHRASINGS])]
+    phrasings = [both_ends(text, _LONGEST) for text in (query, *also[:_PHRASINGS])]
     answer: dict[str, Any] = {"query": query[:_QUERY_SHOWN], "results": []}
     names = (query_terms(text, any_name=True) for text in phrasings)
     if not any(names) and not any(dates(text, [1], when.today) for text in phrasings):
@@ -73,13 +73,6 @@ def search_efforts(  # noqa: PLR0913 (the arguments of the tool)
     more = len(found - turns) + max(0, len(foreign) - sum("session" in one for one in results))
     answer |= {"more": more} if results else {"why": render("nothing_found")}
     return work.put(state), answer, *quotes
-
-
-def _shortened(text: str) -> str:
-    """Return a text, of a long one its beginning and its end: a log tells most in its last line."""
-    if len(text) <= _LONGEST:
-        return text
-    return f"{text[: _LONGEST // 2]}\n{text[-_LONGEST // 2 :]}"
 
 
 def _when(work: RunningTurn, since: str, until: str) -> When:
