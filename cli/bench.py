@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from ..memory.errors import CommandError
+from .home import choosing
 from .printable import in_line
 
 _PROGRAM = Path("benchmarks", "run.py")
@@ -20,7 +21,7 @@ _OURS = 'name = "ebbtide"'
 
 def _completed(incomplete: str) -> list[str]:
     with suppress(CommandError, OSError):
-        return [name for name in _names(_folder()) if name.startswith(incomplete)]
+        return choosing(_names(_folder()))(incomplete)
     return []
 
 

@@ -6,8 +6,7 @@ from math import log
 
 from ..archive.protocol import Found
 from ..context.rounds import out_of_view
-from ..media import attachment
-from ..messages import Message
+from ..context.shortening import has_files
 from ..running_turn import RunningTurn
 from ..search.passages import Passage, passages
 from ..search.terms import indexed, query_terms
@@ -27,7 +26,7 @@ def running_hits(work: RunningTurn, phrasings: Sequence[str], best: float) -> li
     all terms of a phrasing has the score `best`.
     """
     cut, messages = work.plan.rounds if work.plan else None, work.view.running.messages
-    places = {at for at, message in enumerate(messages) if _has_attachment(message)}
+    places = {at for at, one in enumerate(messages) if one["type"] == "human" and has_files(one)}
     places |= out_of_view(messages, cut) if cut else set()
     if not places:
         return []
@@ -46,12 +45,6 @@ def running_hits(work: RunningTurn, phrasings: Sequence[str], best: float) -> li
             turn = work.view.running.turn
             hits.append(Found(effort or None, turn, share * best, found, number))
     return hits
-
-
-def _has_attachment(message: Message) -> bool:
-    content = message["data"].get("content")
-    blocks = content if message["type"] == "human" and isinstance(content, list) else ()
-    return any(attachment(block) is not None for block in blocks)
 
 
 def _searched(

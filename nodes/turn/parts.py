@@ -141,7 +141,6 @@ class AgentParts:
         self.keywords.clear()
         with CACHES:
             self.laid_out.clear()
-        with CACHES:
             self.turn_caches.clear()
 
     def frame(self, context: object, ambient_window: int | None) -> Frame:
