@@ -86,7 +86,7 @@ class Distinctive:
 
     def reader(self, work: RunningTurn, efforts: Sequence[Effort]) -> Callable[[str], Match]:
         """Return a function that matches a text with these efforts."""
-        keywords = {effort.id: keywords_of(work, effort, self.cache) for effort in efforts}
+        keywords = keywords_of(work, efforts, self.cache)
         turns = recent(work, self.cache)
 
         def read(text: str) -> Match:
