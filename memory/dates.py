@@ -135,22 +135,36 @@ _SLASHES = re.compile(r"\b(\d{1,2})/(\d{1,2})/(\d{4})\b(?!/)")
 _YEAR = re.compile(r"(?i)\b(?:in|of|during|since|year) ((?:19|20)\d\d)\b(?!-)")
 """Other numbers of four digits are ports, prices and counts."""
 
-_COUNTS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
-_COUNTS |= {"einem": 1, "einer": 1, "zwei": 2, "drei": 3, "vier": 4}
+_ENGLISH = "one two three four five six seven eight nine ten eleven twelve"
+_GERMAN = "einem zwei drei vier fünf sechs sieben acht neun zehn elf zwölf"
+_COUNTS = {"a": 1, "an": 1, "einer": 1}
+_COUNTS |= {word: at for words in (_ENGLISH, _GERMAN) for at, word in enumerate(words.split(), 1)}
 _AGO = re.compile(
     rf"(?i)\b(?:vor )?(\d{{1,3}}|{'|'.join(_COUNTS)})"
     r" (day|week|month|year|tag|woche|monat|jahr)(?:s|en|n|e)?(?: ago)?\b"
 )
-_LAST = re.compile(
-    r"(?i)\b(last|previous|this|letzte[nrs]?|vorige[nrs]?|diese[nrs]?) "
-    r"(week|month|year|woche|monat|jahr)\b"
-)
+_WHICH = "last|previous|this|letzte[nrs]?|vorige[nrs]?|diese[nrs]?"
+_LAST = re.compile(rf"(?i)\b({_WHICH}) (week|month|year|woche|monat|jahr)\b")
 _WORDS = re.compile(
     r"(?i)\b(the day before yesterday|day before yesterday|yesterday|today|"
     r"vorgestern|gestern|heute|avant-hier|aujourd['’]hui)\b"
 )
-_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_WEEKDAY = re.compile(rf"(?i)\b(?:last|on) ({'|'.join(_WEEKDAYS)})\b")
+_WEEKDAYS = (
+    "monday|montag",
+    "tuesday|dienstag",
+    "wednesday|mittwoch",
+    "thursday|donnerstag",
+    "friday|freitag",
+    "saturday|samstag|sonnabend",
+    "sunday|sonntag",
+)
+_DAYS_OF_WEEK = {name: at for at, names in enumerate(_WEEKDAYS) for name in names.split("|")}
+_WEEKDAY = re.compile(
+    rf"(?i)\b(?:(last|on|am|letzten|vorigen) )?({'|'.join(_DAYS_OF_WEEK)})\b"
+    rf"(?:,?(?: of| in)? (?:the )?({_WHICH}) (?:week|woche)\b)?"
+)
+"""A day of the week, after a word that says that it is a day, or of a week that is named."""
+
 _BEFORE = {"today": 0, "heute": 0, "yesterday": 1, "gestern": 1}
 _UNITS = {"tag": "day", "woche": "week", "monat": "month", "jahr": "year"}
 
@@ -181,8 +195,12 @@ def _ago(match: re.Match[str], today: date) -> Days | None:
     return _back(today, match[2], int(number) if number.isdecimal() else _COUNTS[number])
 
 
+def _ones_back(which: str) -> int:
+    return int(not which.lower().startswith(("this", "diese")))
+
+
 def _last(match: re.Match[str], today: date) -> Days | None:
-    return _back(today, match[2], int(not match[1].lower().startswith(("this", "diese"))))
+    return _back(today, match[2], _ones_back(match[1]))
 
 
 def _word(match: re.Match[str], today: date) -> Days | None:
@@ -191,16 +209,19 @@ def _word(match: re.Match[str], today: date) -> Days | None:
 
 
 def _weekday(match: re.Match[str], today: date) -> Days | None:
-    back = (today.weekday() - _WEEKDAYS.index(match[1].lower())) % 7
-    return _back(today, "day", back or 7)
+    before, name, week = match.groups()
+    back = today.weekday() - _DAYS_OF_WEEK[name.lower()]
+    if week:
+        return _back(today, "day", back + 7 * _ones_back(week))
+    return _back(today, "day", back % 7 or 7) if before else None
 
 
 _Reading: TypeAlias = Callable[[re.Match[str], date], Days | None]
 _RELATIVE: tuple[tuple[re.Pattern[str], _Reading], ...] = (
     (_AGO, _ago),
+    (_WEEKDAY, _weekday),  # "Tuesday of last week" is a day, not a week
     (_LAST, _last),
     (_WORDS, _word),
-    (_WEEKDAY, _weekday),
 )
 
 
