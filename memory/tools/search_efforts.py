@@ -28,7 +28,7 @@ _UNMATCHED = 20  # words that are named as said by nobody
 _WORD_SHOWN = 80  # characters of such a word: encoded data, and Chinese without commas, are one
 _READ = 4_000  # characters of a phrasing whose words are looked for: a pasted page has thousands
 _LONGEST = 20_000  # characters of a phrasing that are searched, half of them from its end
-_PHRASINGS = 3  # further phrasings of a query: each costs a search
+_PHRASINGS = 3  # further phrasings of a query, each of which costs a search
 
 
 def search_efforts(  # noqa: PLR0913 (the arguments of the tool)
@@ -49,7 +49,7 @@ def search_efforts(  # noqa: PLR0913 (the arguments of the tool)
     if not query.strip():
         raise ToolError(render("empty_query"))
     when = _when(work, since, until)
-    phrasings = [both_ends(text, _LONGEST) for text in (query, *also[:_PHRASINGS])]
+    phrasings = [both_ends(text, _LONGEST) for text in (query, *_further(also))]
     answer: dict[str, Any] = {"query": query[:_QUERY_SHOWN], "results": []}
     names = (query_terms(text, any_name=True) for text in phrasings)
     if not any(names) and not any(dates(text, [1], when.today) for text in phrasings):
@@ -73,6 +73,12 @@ def search_efforts(  # noqa: PLR0913 (the arguments of the tool)
     more = len(found - turns) + max(0, len(foreign) - sum("session" in one for one in results))
     answer |= {"more": more} if results else {"why": render("nothing_found")}
     return work.put(state), answer, *quotes
+
+
+def _further(also: Sequence[str]) -> list[str]:
+    """Return at most three phrasings; of a list of words, as models write, none is left out."""
+    apart, rest = also[: _PHRASINGS - 1], also[_PHRASINGS - 1 :]
+    return [*apart, "\n".join(rest)] if rest else [*apart]
 
 
 def _when(work: RunningTurn, since: str, until: str) -> When:

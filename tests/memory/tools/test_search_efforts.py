@@ -325,6 +325,16 @@ def test_further_phrasings_are_ranked_with_the_query(talk: Conversation) -> None
     assert answer["unmatched"] == ["zeppelin"]
 
 
+def test_no_phrasing_is_left_out(talk: Conversation) -> None:
+    """Models write lists of single words: from the third on they are searched as one phrasing."""
+    concluded(talk)
+    talk.ask("Which cat?")
+    also = ["airship", "blimp", "balloon", "Zeppelins", "interceptor", "cat Minka"]
+    answer = talk.call("search_efforts", query="zeppelin", also=also)
+
+    assert {*turns(answer)} >= {2, 3}
+
+
 def test_dates_narrow(talk: Conversation) -> None:
     """Both days belong to the period; what is no date is an error that names it."""
     for day in (20, 21, 22):
