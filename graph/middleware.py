@@ -48,7 +48,7 @@ from ..nodes.memory_tools import amemory_tools, memory_tools
 from ..nodes.persist import persist
 from ..nodes.turn.arrivals import unarchived
 from ..nodes.turn.checkpoints import agone_on_from, awith_unapplied, gone_on_from, with_unapplied
-from ..nodes.turn.langchain_messages import to_dicts
+from ..nodes.turn.langchain_messages import messages_in_state, to_dicts
 from ..nodes.turn.owner import is_anothers, owner_of
 from ..nodes.turn.parts import READ_CACHE_SECONDS, AgentParts, name_of
 from ..nodes.turn.state import TurnState, repacked, state_after, unpacked
@@ -370,7 +370,8 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         left = archive_left_rounds(turn_state, runtime, self._parts(state))
         if left:
             kept = {message.id for message in left["messages"]}
-            messages = [message for message in state["messages"] if message.id in kept]
+            there = messages_in_state(state["messages"])
+            messages = [message for message in there if message.id in kept]
             update |= {"part": left["part"], "messages": Overwrite([*messages, *results])}
             own |= self._kept.without_left(state, kept)
         if not update:

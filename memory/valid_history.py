@@ -67,13 +67,13 @@ def _is_plain(message: Message) -> bool:
     return is_bare and words.isascii() and "[" not in words and "<" not in words
 
 
-def _sendable(name: str | None) -> str:
+def _sendable(name: Any) -> str:
     """Return a tool's name in the form that every provider accepts.
 
     >>> _sendable("functions.open_effort"), _sendable("")
     ('functions_open_effort', 'unnamed')
     """
-    return _NOT_IN_NAMES.sub("_", name or "")[:LONGEST_NAME] or "unnamed"
+    return _NOT_IN_NAMES.sub("_", str(name or ""))[:LONGEST_NAME] or "unnamed"
 
 
 def with_own_ids(messages: Sequence[Message]) -> tuple[Message, ...]:

@@ -147,7 +147,7 @@ def cleaned_result(result: Any, request: ToolCallRequest) -> Any:
     passes for one of the memory's tools, and without removing what no archive has yet.
     """
     if isinstance(result, ToolMessage):
-        return cleaned(with_tool_name(result, request.tool_call["name"]))
+        return with_tool_name(cleaned(result), request.tool_call["name"])
     if isinstance(result, BaseMessage):
         return cleaned(result)
     if isinstance(result, list):

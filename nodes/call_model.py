@@ -223,7 +223,7 @@ class Call:
         used_ids = {state.get("archived"), None, *map(attrgetter("id"), state["messages"])}
         if answer.id in used_ids:
             answer = answer.model_copy(update={"id": str(uuid4())})
-        answer, hidden = self._anchored(cleaned(with_call_ids(answer)))
+        answer, hidden = self._anchored(with_call_ids(cleaned(answer)))
         answer = _noted(answer, **self._report)
         if answer.tool_calls:
             answer = _naming_memory_calls(answer)

@@ -170,7 +170,7 @@ def results_of_client(state: TurnState) -> list[BaseMessage]:
     results = [message for message in sent if isinstance(message, ToolMessage)]
     if not results or any(result.tool_call_id not in names for result in results):
         return []
-    return [cleaned(with_tool_name(one, names[one.tool_call_id])) for one in results]
+    return [with_tool_name(cleaned(one), names[one.tool_call_id]) for one in results]
 
 
 def unarchived(state: TurnState) -> list[BaseMessage]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
 from langchain_core.messages import (
@@ -27,6 +27,7 @@ from ...memory.record import Owner
 from ...memory.tool_names import MEMORY_TOOLS
 from ...memory.valid_history import no_result
 from ...prompts.loader import render
+from .readable import readable
 
 MADE_HERE = frozenset({"ai", "tool"})
 """Types of the messages that an agent adds itself."""
@@ -70,7 +71,8 @@ def messages_in_state(value: Any) -> list[BaseMessage]:
     """Return the messages of a state, also where a client wrote them as JSON.
 
     LangGraph keeps JSON that overwrites `messages` as it is; elsewhere LangChain converts it, but
-    takes two fields of an answer for `additional_kwargs`. What is no message is left out.
+    takes two fields of an answer for `additional_kwargs`. What is no message is left out; values of
+    the wrong type are put right.
     """
     messages: list[BaseMessage] = []
     for one in value if isinstance(value, list | tuple) else ():
@@ -81,7 +83,8 @@ def messages_in_state(value: Any) -> list[BaseMessage]:
             messages += convert_to_messages([one])
         except (ValueError, TypeError, NotImplementedError):
             continue
-    return [_with_own_fields(one) for one in messages if not isinstance(one, RemoveMessage)]
+    kept = (readable(one) for one in messages if not isinstance(one, RemoveMessage))
+    return [_with_own_fields(one) for one in kept]
 
 
 _CONVERTED_AS_EXTRA = ("invalid_tool_calls", "usage_metadata")
@@ -101,12 +104,15 @@ def _with_own_fields(message: BaseMessage) -> BaseMessage:
 
 
 def cleaned(message: _Message) -> _Message:
-    """Return a message as it can be stored, without the memory's name; the same one if it can be.
+    """Return a message as it can be stored and read again, without the memory's name.
+
+    It is the same one if it can be.
 
     >>> message = {"type": "human", "data": {"content": "hi", "name": "EBBTIDE"}}
     >>> cleaned(*from_dicts([message])).name is None
     True
     """
+    message = cast("_Message", readable(message))
     data = dict(message)
     own = without_reserved_name(data, message.type)
     return type(message)(**clean(own)) if own is not data or broken(data) else message

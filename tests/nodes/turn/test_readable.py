@@ -1,0 +1,141 @@
+"""Messages whose values somebody changed to a wrong type: they are stored so that they are read."""
+
+from math import nan
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    ChatMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
+
+from ebbtide import commands, transcript
+from ebbtide.nodes.turn.langchain_messages import from_dicts, to_dicts
+from ebbtide.nodes.turn.readable import readable
+from ebbtide.testing import InMemoryArchive
+from tests.agents import THREAD, Talk, talk
+from tests.doubles import call
+
+pytestmark = pytest.mark.filterwarnings("ignore:Pydantic serializer warnings:UserWarning")
+"""What stores checkpoints warns of such a value, and stores it."""
+
+CALL = {"name": "look", "args": {}, "id": "1", "type": "tool_call"}
+INVALID = {"name": "look", "args": "{", "id": "1", "error": None, "type": "invalid_tool_call"}
+USAGE = {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
+MADE: list[BaseMessage] = [
+    *(HumanMessage("Hi", id="h"), SystemMessage([{"type": "text", "text": "Be brief."}])),
+    AIMessage("", tool_calls=[CALL], usage_metadata=USAGE, response_metadata={"ebbtide": {}}),
+    AIMessage(["Well"], invalid_tool_calls=[INVALID]),
+    *(ToolMessage("Found.", tool_call_id="1"), ChatMessage(content="Hi", role="guest")),
+]
+KEYS = ["name", "args", "id", "type", "text", "error", "extras", "ebbtide", "raw", "x"]
+ODD = st.recursive(
+    st.sampled_from([None, True, 5, 1.5, nan, "x", "", "{}", b"\xff", object, 1 << 80]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(KEYS), inner),
+    max_leaves=6,
+)
+FIELDS = [(at, name) for at, message in enumerate(MADE) for name in vars(message)]
+
+
+@given(st.sampled_from(FIELDS), ODD)
+def test_whatever_is_written_into_a_message_can_be_read_again(
+    field: tuple[int, str], odd: Any
+) -> None:
+    """Every field of every message takes every value."""
+    at, name = field
+    changed = MADE[at].model_copy(update={name: odd})
+
+    (read,) = from_dicts(to_dicts([readable(changed)]))
+
+    assert to_dicts([readable(read)]) == to_dicts([read])
+
+
+@pytest.mark.parametrize("message", MADE)
+def test_message_as_it_was_made_stays_the_same(message: BaseMessage) -> None:
+    """Nothing is copied where nothing is wrong."""
+    assert readable(message) is message
+
+
+class Note(BaseMessage):
+    """A message of an application's own class."""
+
+    type: Literal["note"] = "note"
+    colour: str = "red"
+
+
+def test_message_of_an_own_class() -> None:
+    """It stays in the role of its type, with all that it has."""
+    (read,) = from_dicts(to_dicts([readable(Note(content="Buy milk.", id="n"))]))
+
+    assert isinstance(read, ChatMessage)
+    assert (read.role, read.text, read.id) == ("note", "Buy milk.", "n")
+    assert dict(read)["colour"] == "red"
+
+
+def look(city: str) -> str:
+    """Look at a city."""
+    return f"Fine in {city}."
+
+
+PLACES = {"human": 2, "ai": 3, "tool": 4}
+CHANGED: list[tuple[str, dict[str, Any]]] = [
+    *(("ai", {"tool_calls": [{**CALL, "id": 5}]}), ("ai", {"tool_calls": None})),
+    *(("ai", {"tool_calls": [{"name": 5, "args": "{}"}]}), ("ai", {"invalid_tool_calls": [{}]})),
+    ("ai", {"usage_metadata": {"input_tokens": "x"}, "response_metadata": {"ebbtide": 5}}),
+    ("ai", {"additional_kwargs": {"tool_calls": [{"function": {"name": 5}}]}}),
+    *(("tool", {"tool_call_id": 5, "status": "odd"}), ("tool", {"tool_call_id": None})),
+    *(("human", {"type": "user", "name": 5}), ("human", {"additional_kwargs": None})),
+    *(("human", {"content": wrong}) for wrong in (None, [5], [{"text": 5}])),
+]
+
+
+def talked(archive: InMemoryArchive) -> Talk:
+    """Return an agent after two turns; a tool was called in the second one."""
+    script = ["Hello.", call("look", city="Rome"), "It is fine.", "Bye.", "And bye."]
+    chat = talk(Path(), script, archive=archive, tools=[look])
+    chat.say_all(["Hi", "How is Rome?"])
+    return chat
+
+
+@pytest.mark.parametrize(("kind", "changed"), CHANGED)
+def test_edit_to_a_wrong_type_blocks_no_thread(
+    entry: str, kind: str, changed: dict[str, Any]
+) -> None:
+    """The thread goes on, and all of it can be read."""
+    chat = talked(InMemoryArchive())
+    edited = chat.agent.get_state(THREAD).values["messages"][PLACES[kind]]
+    update: Any = {"messages": [edited.model_copy(update=changed)]}
+    chat.agent.update_state(THREAD, update)
+
+    states = chat.say_all(["Thanks.", "Bye."])
+
+    assert chat.said(states[-1])[2:] == ["Thanks.", "Bye."], entry
+    messages, _ = transcript(chat.agent, THREAD)
+    assert [m.response_metadata["ebbtide"]["turn"] for m in messages if m.text == "Thanks."] == [3]
+    assert not [one for one in commands.verify(chat.agent, THREAD) if one.fatal]
+
+
+@pytest.mark.parametrize("at", [0, 2])
+def test_history_of_wrong_types_is_adopted(entry: str, at: int) -> None:
+    """A message that is new is put right, too, in a history as well as in a question."""
+    chat = talk(Path(), lambda _: "Yes.", archive=InMemoryArchive())
+    given: list[BaseMessage] = [
+        HumanMessage("Hi", id="h"),
+        AIMessage("Hello."),
+        HumanMessage("And?", id="q"),
+    ]
+    given[at] = given[at].model_copy(update={"content": 5, "name": 5, "id": 5})
+    asked: Any = {"messages": given}
+
+    chat.agent.invoke(asked, THREAD)
+    state = chat.say("Bye.")
+
+    assert len(chat.said(state)) == 3, entry
+    assert commands.verify(chat.agent, THREAD) == ()
