@@ -143,14 +143,14 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """
         self._check_user(gone_on_from(state), runtime)
         state = with_message_ids(state)
-        return self._begin(state, runtime, with_unapplied(new_messages(state)))
+        return self._begin(state, runtime, with_unapplied(new_messages(state), state["messages"]))
 
     @hook_config(can_jump_to=["end"])
     async def abefore_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Begin the turn as `before_agent` does."""
         await asyncio.to_thread(self._check_user, await agone_on_from(state), runtime)
         state = with_message_ids(state)
-        new = await awith_unapplied(new_messages(state))
+        new = await awith_unapplied(new_messages(state), state["messages"])
         return await asyncio.to_thread(self._begin, state, runtime, new)
 
     def wrap_model_call(
@@ -257,7 +257,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     def after_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """End the turn: references, decay, the archive, and a compression that is due."""
-        new = with_unapplied(not_begun(state))
+        new = with_unapplied(not_begun(state), state["messages"])
         turn_state, update = self._committed(state, runtime, new)
         if turn_state.get("due"):
             update |= compress(turn_state, runtime, parts=self._parts(state))
@@ -265,7 +265,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     async def aafter_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Do what `after_agent` does, without holding a thread while a model compresses."""
-        new = await awith_unapplied(not_begun(state))
+        new = await awith_unapplied(not_begun(state), state["messages"])
         turn_state, update = await asyncio.to_thread(self._committed, state, runtime, new)
         if turn_state.get("due"):
             update |= await acompress(turn_state, runtime, parts=self._parts(state))

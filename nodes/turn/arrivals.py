@@ -134,9 +134,13 @@ def _without_history(arrived: SplitInput, view: ArchiveView) -> SplitInput:
     """Tell apart what is new if a client hands over its whole history before its question.
 
     It does if the last turn is in it, or was erased. Edits in it are edits of the archived turns.
+    Of a history with ids, LangGraph leaves what `messages` has at its place, before the rest.
     """
     start = question_start(arrived.new)
-    again = compared(arrived.new[:start], {}, view)
+    sent = arrived.new[:start]
+    again = compared(sent, {}, view)
+    if again.has_ids and again.newest != view.tip.turn:
+        again = compared([*sent, *arrived.past], {}, view)
     if not view.tip.turn or again.newest != view.tip.turn:
         return arrived
     known = again if again.edits or again.unknown else arrived.known

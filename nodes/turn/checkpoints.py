@@ -6,7 +6,7 @@ drops it. A run goes on where another was cut short, or from a checkpoint that i
 before the thread's first turn names no user: then the first turn tells whose it is.
 """
 
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
@@ -63,33 +63,38 @@ def pending_results(checkpoint: CheckpointTuple) -> list[BaseMessage]:
     return [m for m in messages if isinstance(m, ToolMessage) and m.name not in MEMORY_TOOLS]
 
 
-def with_unapplied(new: Sequence[BaseMessage]) -> list[BaseMessage]:
+def with_unapplied(new: Sequence[BaseMessage], there: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Return a run's `new` messages with those that no run applied before, in their order.
 
-    Results that an interrupted round left pending come first. Call it in a node. In a graph inside
-    another one there are none: the input is the parent's.
+    Results that an interrupted round left pending come first. Of messages that are `there`, in the
+    state, an input may repeat the ids. Call it in a node. In a graph inside another one there are
+    none: the input is the parent's.
     """
     source, inputs, left = _source(), list[_Input](), list[BaseMessage]()
+    known = {message.id for message in there} - {message.id for message in new}
     if source is None or not new:
         return [*new]
     for limit in _LIMITS:
         found = source.listed(limit)
-        inputs, is_all = _collected(found, limit, new)
+        inputs, is_all = _collected(found, limit, new, known)
         left = _left_results(found)
         if is_all:
             break
     return [*left, *_merged(inputs, new)]
 
 
-async def awith_unapplied(new: Sequence[BaseMessage]) -> list[BaseMessage]:
+async def awith_unapplied(
+    new: Sequence[BaseMessage], there: Sequence[BaseMessage]
+) -> list[BaseMessage]:
     """Return what `with_unapplied` does."""
     source, inputs, left = _source(), list[_Input](), list[BaseMessage]()
+    known = {message.id for message in there} - {message.id for message in new}
     if source is None or not new:
         return [*new]
     for limit in _LIMITS:
         listed = source.saver.alist(source.thread, before=source.before, limit=limit)
         found = [one async for one in listed]
-        inputs, is_all = _collected(found, limit, new)
+        inputs, is_all = _collected(found, limit, new, known)
         left = _left_results(found)
         if is_all:
             break
@@ -145,12 +150,15 @@ class _Input(NamedTuple):
 
 
 def _collected(
-    checkpoints: Sequence[CheckpointTuple], limit: int, new: Sequence[BaseMessage]
+    checkpoints: Sequence[CheckpointTuple],
+    limit: int,
+    new: Sequence[BaseMessage],
+    known: Collection[str | None],
 ) -> tuple[list[_Input], bool]:
     """Return the inputs since the last turn, the oldest first, and whether they are all.
 
     The newest checkpoint comes first. The run's own input is known by its messages; it may be
-    missing, because LangGraph stores it late.
+    missing, because LangGraph stores it late. What it says under a known id is not among the new.
     """
     inputs: list[_Input] = []
     newer: CheckpointTuple | None = None
@@ -159,8 +167,9 @@ def _collected(
             return inputs, True  # of another branch
         if _is_input(checkpoint):
             said = _said(checkpoint)
-            is_applied = _stands_in(new, said) if newer is None else not _is_input(newer)
-            inputs.insert(0, _Input(said, is_applied))
+            fresh = [message for message in said if message.id not in known] or said
+            is_applied = _stands_in(new, fresh) if newer is None else not _is_input(newer)
+            inputs.insert(0, _Input(fresh if is_applied else said, is_applied))
         elif not split_messages(unpacked(checkpoint.checkpoint["channel_values"])).new:
             return inputs, True  # here the last turn ended, or was begun
         newer = checkpoint

@@ -31,7 +31,8 @@ class Compared:
     `turns` has by number those that are of archived turns, `edits` all messages of the turns that
     differ now, as the archive stores them, and `questions` the edited ones of users in these.
     `unknown` are in no turn; `before` stand before all that are. `newest` is the last turn that
-    they have as it is archived, or the last of the erased ones that follow it.
+    they have as it is archived, or the last of the erased ones that follow it. `has_ids` tells
+    whether any of them has the id of the archived one.
     """
 
     turns: Mapping[int, list[BaseMessage]] = field(default_factory=dict)
@@ -40,6 +41,7 @@ class Compared:
     unknown: Sequence[BaseMessage] = ()
     before: Sequence[BaseMessage] = ()
     newest: int = 0
+    has_ids: bool = False
 
 
 class _Archived(NamedTuple):
@@ -93,10 +95,11 @@ def compared(
     while newest + 1 in erased:
         newest += 1
     before = messages[: min(places, default=len(messages))]
-    if first > 1:  # the turns before those that were read
+    if first > 1 or first in erased:  # of the turns before those that were read, or of erased ones
         before = [message for message in before if message.type == "system"]
     unknown = _unknown(messages, places, archived, erased)
-    return Compared(turns, edits, questions, unknown, before, newest)
+    has_ids = any(_key(plain[at]) == _key(one.stored) for at, one in places.items())
+    return Compared(turns, edits, questions, unknown, before, newest, has_ids)
 
 
 def _places(

@@ -35,7 +35,7 @@ def test_history_that_is_handed_over_with_each_message(tmp_path: Path) -> None:
     assert [m.text for m in state["messages"]] == ["One.", "OK.", "Two.", "OK.", "Three.", "OK."]
 
 
-@pytest.mark.parametrize("turns", [[2], [3], [2, 3], [1, 2, 3]])
+@pytest.mark.parametrize("turns", [[1], [2], [3], [2, 3], [1, 2, 3]])
 def test_erased_turn_in_a_history_that_is_handed_over(tmp_path: Path, turns: list[int]) -> None:
     """It does not come back with what the client still has of it."""
     chat = three(tmp_path, "4")
@@ -80,3 +80,20 @@ def test_long_history_that_is_handed_over(tmp_path: Path, monkeypatch: pytest.Mo
     found = handed_over(chat, *HISTORY)
 
     assert found[3:] == [["New.", "4"]]
+
+
+@pytest.mark.parametrize("edited", [None, 0, 3])
+def test_history_that_is_handed_over_with_ids(tmp_path: Path, edited: int | None) -> None:
+    """LangGraph leaves the newest turns at their place in `messages`: older ones are no news."""
+    chat = talk(tmp_path, lambda _: "OK.", checkpointer=InMemorySaver())
+    words, history = ["One.", "Two.", "Three.", "Four.", "Five."], list[Any]()
+    for question in words:
+        history += chat.say(question)["messages"][-2:]
+    if edited is not None:
+        words[edited] = "Edited."
+        history[2 * edited] = history[2 * edited].model_copy(update={"content": "Edited."})
+
+    found = handed_over(chat, *history)
+
+    assert found == [[question, "OK."] for question in (*words, "New.")]
+    assert chat.branches == (1 if edited is None else 2)
