@@ -29,8 +29,11 @@ _NEIGHBOUR = 200
 
 _LETTER = f"[^\\W{CJK}]"  # a letter or digit of a script with spaces between words
 
-_EDGE = rf"(?:(?<!{_LETTER})|(?!{_LETTER}))(?!(?<=\d)[.,:]\d|(?<=\d[.,:])\d)"
-"""A place between two characters that is inside no word and no number, as a pattern."""
+_EDGE = re.compile(rf"(?:(?<!{_LETTER})|(?!{_LETTER}))(?!(?<=\d)[.,:]\d|(?<=\d[.,:])\d)")
+"""A place between two characters that is inside no word and no number.
+
+It is a pattern of its own: a pattern of each quote with it took 3 ms to compile.
+"""
 
 _PRONOUNS = re.compile(
     r"\b(?:that|this|these|those|it|they|them|he|she|him|her|ones?|both|same|so)\b", re.IGNORECASE
@@ -178,16 +181,23 @@ def _exact(quote: str, turn: int | None, sources: Sequence[Source]) -> _Hit | No
 
     Of several places it is the one in `turn`, else the newest.
     """
-    spaced = r"\s+".join(map(re.escape, quote.split()))
-    words = re.compile(f"{_EDGE}{spaced}{_EDGE}")
+    words = re.compile(r"\s+".join(map(re.escape, quote.split())))
     holders = (source for source in sources if quote in source.folded)
-    hits = [(source, hit) for source in holders if (hit := words.search(source.words))]
+    hits = [(source, hit) for source in holders if (hit := _whole(words, source.words))]
     if not hits:
         return None
     source, hit = max(
         hits, key=lambda hit: (_FIRST.index(hit[0].speaker), hit[0].turn == turn, hit[0].turn)
     )
     return source, _with_neighbour(source.words, *hit.span())
+
+
+def _whole(words: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """Return the first place of a pattern that begins and ends inside no word and no number."""
+    hit = words.search(text)
+    while hit and not all(_EDGE.match(text, at) for at in hit.span()):
+        hit = words.search(text, hit.start() + 1)
+    return hit
 
 
 def _cut_before(quote: str, sources: Sequence[Source]) -> _Hit | None:
@@ -224,10 +234,9 @@ def _near(quote: str, turn: int | None, sources: Sequence[Source]) -> _Hit | Non
 
 def _to_words(quote: str, text: str, start: int, end: int) -> tuple[int, int]:
     """Move both ends to boundaries of words, so that the text between is most like the quote."""
-    edge = re.compile(_EDGE)
 
     def best(low: int, high: int, piece: Callable[[int], str], default: int) -> int:
-        boundaries = [at for at in range(low, high + 1) if edge.match(text, at)]
+        boundaries = [at for at in range(low, high + 1) if _EDGE.match(text, at)]
         return max(boundaries, key=lambda at: fuzz.ratio(quote, piece(at)), default=default)
 
     high = min(len(text), end + _SLACK)
