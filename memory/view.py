@@ -154,8 +154,10 @@ class ArchiveView:
         """
         if is_qualified(effort_id):
             return None
-        last = self.tip.turn if turn is None else min(turn, self.tip.turn)
-        return self.archive.at(self.owner, replace(self.tip, turn=last)).compression(effort_id)
+        newest = self.branch.compression(effort_id)  # cached: an earlier tip would be read anew
+        if turn is None or newest is None or newest.turn <= turn:
+            return newest
+        return self.archive.at(self.owner, replace(self.tip, turn=turn)).compression(effort_id)
 
     def log_turns(self, effort_id: str) -> tuple[int, ...]:
         """Return the numbers of the committed turns of an effort, ascending."""
