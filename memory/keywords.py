@@ -8,11 +8,13 @@ they add to the share of a text, but are no keywords that make a reference.
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import chain, islice, pairwise
 from math import log
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
 
 from cachetools import LRUCache
 
@@ -63,6 +65,8 @@ are taken for references, at 0.7 2 %.
 _DISTINCTIVE = 0.5  # share of the efforts that may have a distinctive keyword; one always may
 _ROUNDING = 1e-9  # tolerance at a bound: terms summed in another order give a slightly other sum
 _CACHED = 8_000  # efforts, and turns, whose keywords are cached: the 200 weighed, of 20 sessions
+
+_LAST = "last"  # key of the keywords that were last asked for: hundreds, of which few have changed
 
 _MARK = re.compile(
     r"""https?://[^\s<>"')\]]+"""  # web addresses
@@ -239,8 +243,7 @@ def _weighed(
     keyword that a better matching effort has too counts by the ratio of both matches, squared: on
     LoCoMo that is better than the plain ratio (AUC 0.913 and 0.910).
     """
-    said = frozenset(chain.from_iterable(passages))
-    counts = Counter(chain.from_iterable(said & words.keys() for words in vocabulary.values()))
+    counts = efforts_with(frozenset(chain.from_iterable(passages)), vocabulary)
     recent_counts = Counter(term for turn in recent for term in counts if term in turn)
     log_total = log(len(vocabulary) + len(recent) + 1)
     limit = max(1, _DISTINCTIVE * len(vocabulary))
@@ -313,13 +316,57 @@ def counted(messages: Iterable[Message]) -> Counts:
 
 T = TypeVar("T")
 
+Source: TypeAlias = tuple[Effort, str | None]
+"""What keywords are made of: an effort, and the id of the last turn of its log."""
+
+
+class Vocabulary(dict[str, Keywords]):
+    """The keywords of efforts by the ids of the efforts, and how many efforts have each keyword."""
+
+    def __init__(self) -> None:
+        """Begin without an effort."""
+        super().__init__()
+        self.sources: dict[str, Source] = {}
+        self.having: dict[str, int] = {}
+
+    def followed(self, sources: Mapping[str, Source], make: Callable[[str], Keywords]) -> Self:
+        """Return the keywords of these efforts, of which those are made that changed."""
+        after = type(self)()
+        after.sources, after.having = {**sources}, self.having.copy()
+        for name, source in sources.items():
+            after[name] = self[name] if self.sources.get(name) == source else make(name)
+        for name in self.keys() | after.keys():
+            if (old := self.get(name, {})) is not (new := after.get(name, {})):
+                _count(after.having, old, -1)
+                _count(after.having, new, 1)
+        return after
+
+
+def _count(counts: dict[str, int], terms: Iterable[str], by: int) -> None:
+    for term in terms:
+        counts[term] = counts.get(term, 0) + by
+        if not counts[term]:
+            del counts[term]
+
+
+def efforts_with(terms: AbstractSet[str], vocabulary: Mapping[str, Keywords]) -> Mapping[str, int]:
+    """Return how many efforts have these terms as keywords, without those that none has.
+
+    >>> efforts_with({"login", "css"}, {"auth": {"login": 1.0}, "web": {"login": 0.4}})
+    {'login': 2}
+    """
+    if isinstance(vocabulary, Vocabulary):  # counted already
+        return {term: count for term in terms if (count := vocabulary.having.get(term))}
+    found = Counter(chain.from_iterable(terms & words.keys() for words in vocabulary.values()))
+    return dict(found)
+
 
 class KeywordCache(LRUCache[Any, Any]):
     """The keywords of efforts, and the terms of their turns, as a log grows by one turn a time."""
 
     def __init__(self, limit: int = _CACHED) -> None:
         """Cache up to `limit` efforts and turns, of any session, for any thread."""
-        super().__init__(limit)
+        super().__init__(limit, _weight)
 
     def get_or_make(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return what is cached under a key, made if there is nothing."""
@@ -327,14 +374,22 @@ class KeywordCache(LRUCache[Any, Any]):
             found: T | None = self.get(key)
         if found is None:
             found = make()
-            with CACHES:
-                self[key] = found
+            self.put(key, found)
         return found
+
+    def put(self, key: Hashable, value: Any) -> None:
+        """Cache a value under a key, unless it is larger than the cache."""
+        with CACHES, suppress(ValueError):
+            self[key] = value
 
     def clear(self) -> None:
         """Forget everything."""
         with CACHES:
             super().clear()
+
+
+def _weight(value: Any) -> int:
+    return max(1, len(value)) if isinstance(value, Vocabulary) else 1
 
 
 def keywords_of(
@@ -351,12 +406,18 @@ def keywords_of(
     last = {name: effort.turn for name, effort in by_name.items()}
     last |= {name: next(reversed(log), 0) for name, log in logs.items()}
     ids = view.branch.ids([turn for name, turn in last.items() if not is_qualified(name)])
-    found = dict[str, Keywords]()
+    sources = dict[str, Source]()
     for name, effort in by_name.items():
         known = view.ids_of(name, [last[name]]) if is_qualified(name) else ids
-        key = (view.owner, effort, known.get(last[name]))
-        make = partial(_keywords_of, work, effort, cache, logs.get(name))
-        found[name] = cache.get_or_make(key, make)
+        sources[name] = effort, known.get(last[name])
+
+    def make(name: str) -> Keywords:
+        made = partial(_keywords_of, work, by_name[name], cache, logs.get(name))
+        return cache.get_or_make((view.owner, *sources[name]), made)
+
+    before = cache.get_or_make((view.owner, _LAST), Vocabulary)
+    found = before.followed(sources, make)
+    cache.put((view.owner, _LAST), found)
     return found
 
 

@@ -20,6 +20,7 @@ from .keywords import (
     KeywordCache,
     Keywords,
     about,
+    efforts_with,
     ends,
     keywords_of,
     passages_of,
@@ -313,12 +314,9 @@ def _used_results(
     """
     question, answer = said
     limit = max(1, len(vocabulary) // 2)
-
-    def is_distinctive(term: str) -> bool:
-        return sum(term in keywords for keywords in vocabulary.values()) <= limit
-
-    found = {}
-    telling = [term for term in terms_of(ends(own_words(answer))) if is_distinctive(term)]
+    found, terms_said = {}, terms_of(ends(own_words(answer)))
+    counts = efforts_with({*terms_said}, vocabulary)
+    telling = [term for term in terms_said if counts.get(term, 0) <= limit]
     for name, (queries, shown) in results.items():
         known = {*terms_of(question), *terms_of(queries)}
         terms = {*terms_of(shown)} - known

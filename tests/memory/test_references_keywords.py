@@ -5,7 +5,17 @@ from time import perf_counter
 
 import pytest
 
-from ebbtide.memory.keywords import about, counted, keywords, keywords_of, marks, passages_of
+from ebbtide.memory.efforts import Effort
+from ebbtide.memory.keywords import (
+    Vocabulary,
+    about,
+    counted,
+    efforts_with,
+    keywords,
+    keywords_of,
+    marks,
+    passages_of,
+)
 from tests.memory.conversations import Conversation, ai, conversation, human
 
 
@@ -97,3 +107,16 @@ def test_pasted_data_without_spaces_take_no_time(character: str) -> None:
 
     assert found[:2] == ["src/auth.ts", "auth.ts"]
     assert perf_counter() - begun < 0.5
+
+
+def test_efforts_with_a_keyword_are_counted_as_they_change() -> None:
+    """Of a vocabulary that follows another the efforts that changed or left count no longer."""
+    css, auth, api = (Effort(name, "concluded") for name in ("css", "auth", "api"))
+    old = {"css": {"grid": 1.0, "login": 1.0}, "auth": {"login": 0.4}}
+    new = {"css": {"grid": 1.0}, "api": {"grid": 1.0}}
+
+    before = Vocabulary().followed({"css": (css, "1"), "auth": (auth, "2")}, old.__getitem__)
+    after = before.followed({"css": (css, "3"), "api": (api, "4")}, new.__getitem__)
+
+    assert efforts_with({"grid", "login"}, before) == {"grid": 1, "login": 2}
+    assert efforts_with({"grid", "login"}, after) == {"grid": 2}
