@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 charts: Any = import_module("matplotlib.figure") if find_spec("matplotlib") else None
+effects: Any = import_module("matplotlib.patheffects") if charts else None
 if charts:  # so that the same rows give the same file, and its words stay words
     import_module("matplotlib").rcParams |= {"svg.hashsalt": "ebbtide", "svg.fonttype": "none"}
 
@@ -40,6 +41,9 @@ _MARKERS = "os^Dvx"
 _HATCHES = ("", "///", "...", "xx", "\\\\", "++")
 """What tells lines and bars apart where there are no colours."""
 
+LOW, HIGH = ", p5", ", p95"
+"""How the columns end that have the percentiles of a column of medians."""
+
 _DASHES = ("--", ":", "-.", (0, (1, 3)))
 """The lines of goals and limits."""
 
@@ -48,6 +52,9 @@ _BAR, _LINE, _WIDTH = 0.26, 0.36, 7.0
 
 _MANY = 60
 """Bars in a figure from which on there are dots instead, which need less room."""
+
+_LONG_LABEL = 30
+"""Characters of a label of which three do not fit beside each other."""
 
 _DECADES = 30
 """How many times as large as the smallest value the largest one must be for a log scale."""
@@ -62,7 +69,7 @@ class Figure:
     has lines or bars of its own. `where` chooses rows; `marks` are goals and limits by their names,
     `aim` gives one for a single value. With `across` the columns are compared, and the rows have
     bars of their own. `reads` has words for columns and rows in the legend. `log` makes dots: bars
-    on a log scale begin nowhere.
+    on a log scale begin nowhere. Where rows have the percentiles of a column, a line shows them.
     """
 
     name: str
@@ -87,12 +94,25 @@ _SEARCH = Figure(
     ("efforts",),
     ("search p50 ms", "search p95 ms"),
     "time of a search (ms)",
-    marks={"goal for p95 at 10,000 efforts": 20, "at 100,000": 60},
+    marks={"goal for p95 at 10,000 efforts": 20, "goal for p95 at 100,000 efforts": 60},
     log=True,
 )
 _SEARCH_SEMANTIC = replace(_SEARCH, marks={"goal for p95 at 10,000 efforts": 20})
 _GROUPS = ("agent", "efforts", "budget")
-_SCALE = tuple(f"{name} CPU p50 ms" for name in ("open", "commit", "search", "elsewhere"))
+_OPERATIONS: Mapping[str, str] = {
+    "open CPU p50 ms": "open a session",
+    "commit CPU p50 ms": "commit a turn",
+    "search CPU p50 ms": "search a session",
+    "elsewhere CPU p50 ms": "search other sessions",
+}
+_SCALE = Figure(
+    "time",
+    "How fast are a million turns?",
+    ("database",),
+    (*_OPERATIONS,),
+    "median CPU time (ms)",
+    reads=_OPERATIONS,
+)
 _SHARES = ("R@5", "all@5", "all@10", "turn R@10", "1,000 tokens", "4,000 tokens")
 _RECALL = Figure(
     "evidence",
@@ -100,11 +120,22 @@ _RECALL = Figure(
     ("utterances to a turn",),
     _SHARES,
     "questions (%)",
-    aim=lambda row, _, __: _RECALL_GOALS.get(row["measure"]),
+    aim=lambda row, _, __: _RECALL_GOALS[row["measure"]],
     across=True,
-    reads={"1": "one utterance to a turn", "2": "two utterances to a turn"},
+    reads={
+        "1": "one utterance to a turn",
+        "2": "two utterances to a turn",
+        "R@5": "an effort with evidence is in the first 5 (R@5)",
+        "all@5": "all of them are in the first 5 (all@5)",
+        "all@10": "all of them are in the first 10 (all@10)",
+        "turn R@10": "a turn with evidence is in the first 10 (R@10)",
+        "1,000 tokens": "evidence verbatim within 1,000 tokens",
+        "4,000 tokens": "evidence verbatim within 4,000 tokens",
+    },
 )
-_RECALL_GOALS: Mapping[str, float] = dict(zip(_SHARES, (90, 85, 92, 74, 87, 95), strict=True))
+_RECALL_GOALS: Mapping[str, float] = dict(
+    zip((_RECALL.reads[one] for one in _SHARES), (90, 85, 92, 74, 87, 95), strict=True)
+)
 _COSTS = {
     ("scripted", 4_000): 1_250,
     ("scripted", 16_000): 1_450,
@@ -114,7 +145,10 @@ _COSTS = {
     ("long", 16_000): 2_650,
 }
 """The goals for the cost of a turn of Ebbtide, by conversation and budget."""
-_RIGHT = {"goal, true": 60.0, "goal, false": 2.0}
+_RIGHT = {"goal for true": 60.0, "goal for false": 2.0}
+_TRUE = {"true %": "true: recognised mentions", "false %": "false: other messages"}
+_WALK = {"files": 25.0, "functions": 250.0, "changes of file": 300.0}
+"""The goals for a plain turn of Ebbtide."""
 
 
 def _turn_aim(row: Row, column: str, rows: Sequence[Row]) -> float | None:
@@ -137,6 +171,11 @@ def _long_turn_aim(row: Row, column: str, rows: Sequence[Row]) -> float | None:
 def _cost_aim(row: Row, _: str, __: Sequence[Row]) -> float | None:
     of_us = row["agent"].startswith("ebbtide")
     return _COSTS.get((row["talk"], row["budget"])) if of_us else None
+
+
+def _walk_aim(row: Row, column: str, _: Sequence[Row]) -> float | None:
+    plain = row["turn"] == "plain turn" and row["agent"] == "create_memory_agent"
+    return _WALK[column] if plain else None
 
 
 def _budget(row: Row, _: str, __: Sequence[Row]) -> float | None:
@@ -234,8 +273,9 @@ FIGURES: Mapping[str, tuple[Figure, ...]] = {
             "What does a document of 5 MB cost later turns?",
             ("entry",),
             ("ratio of turns 1-5", "ratio of turns 6-30", "ratio of turns 31-60"),
-            "CPU time of a turn, with the document to without it",
+            "CPU time of a turn with the document,\nrelative to one without it",
             marks={"goal": 1.1},
+            reads={f"ratio of turns {span}": f"turns {span}" for span in ("1-5", "6-30", "31-60")},
         ),
     ),
     "recall_work": (
@@ -255,7 +295,7 @@ FIGURES: Mapping[str, tuple[Figure, ...]] = {
             ("kind",),
             ("Ebbtide", "FTS5 unicode61", "FTS5 trigram"),
             "questions (%)",
-            marks={"goal for all": 90},
+            marks={"goal for all together": 90},
         ),
     ),
     "growth": (
@@ -300,6 +340,7 @@ FIGURES: Mapping[str, tuple[Figure, ...]] = {
             ("true %", "false %"),
             "messages (%)",
             marks=_RIGHT,
+            reads=_TRUE,
         ),
         Figure(
             "left",
@@ -320,6 +361,7 @@ FIGURES: Mapping[str, tuple[Figure, ...]] = {
             "messages (%)",
             where={"rule": "distinctive keywords"},
             marks=_RIGHT,
+            reads=_TRUE,
         ),
     ),
     "archive_load": (
@@ -331,23 +373,15 @@ FIGURES: Mapping[str, tuple[Figure, ...]] = {
             "time of a turn (ms)",
         ),
     ),
-    "archive_scale_postgresql": (
-        Figure(
-            "time", "How fast are a million turns?", ("database",), _SCALE, "median CPU time (ms)"
-        ),
-    ),
-    "archive_scale_sqlite": (
-        Figure(
-            "time", "How fast are 100,000 turns?", ("database",), _SCALE, "median CPU time (ms)"
-        ),
-    ),
+    "archive_scale_postgresql": (_SCALE,),
+    "archive_scale_sqlite": (replace(_SCALE, question="How fast are 100,000 turns?"),),
     "middleware": (
         Figure(
             "time",
             "How long does a late turn take?",
             ("agent",),
             ("ms, last 50 turns",),
-            "median time of turns 450-500 (ms)",
+            "median time of the last 50 turns (ms)",
         ),
     ),
     "hops": (
@@ -358,6 +392,7 @@ FIGURES: Mapping[str, tuple[Figure, ...]] = {
             ("files", "functions", "changes of file"),
             "number",
             log=True,
+            aim=_walk_aim,
         ),
     ),
     "inspector": (
@@ -367,7 +402,7 @@ FIGURES: Mapping[str, tuple[Figure, ...]] = {
             ("turns",),
             ("open, ms",),
             "time until it is drawn (ms)",
-            marks={"goal at 1,000 turns": 2_000, "at 20,000": 5_000},
+            marks={"goal at 1,000 turns": 2_000, "goal at 20,000 turns": 5_000},
             log=True,
         ),
     ),
@@ -377,8 +412,9 @@ FIGURES: Mapping[str, tuple[Figure, ...]] = {
             "Which pairs are merged, and which kept apart?",
             ("likeness", "pairs"),
             ("merged", "kept apart"),
-            "of paraphrases and of look-alikes (%)",
-            marks={"goal for merged paraphrases": 60, "for look-alikes kept apart": 100},
+            "pairs of the same meaning, and pairs that only look alike (%)",
+            marks={"goal for merged": 60, "goal for kept apart": 100},
+            reads={"merged": "same meaning: merged", "kept apart": "look alike: kept apart"},
         ),
     ),
     "deduplication_speed": (
@@ -444,7 +480,8 @@ def _across(figure: Figure, rows: Sequence[Row]) -> tuple[Figure, list[Row]]:
     (x,) = figure.x
     names = [figure.reads.get(str(row[x]), str(row[x])) for row in rows]
     turned: list[Row] = [
-        {"measure": y, **{name: row.get(y) for name, row in zip(names, rows, strict=True)}}
+        {"measure": figure.reads.get(y, y)}
+        | {name: row.get(y) for name, row in zip(names, rows, strict=True)}
         for y in figure.y
     ]
     return replace(figure, x=("measure",), y=tuple(names)), turned
@@ -470,6 +507,28 @@ def _series(figure: Figure, rows: Sequence[Row]) -> list[tuple[str, str, list[Ro
     return series
 
 
+def _range(figure: Figure, row: Row, y: str) -> tuple[float, float]:
+    """Return how far a cell's 5th percentile is below it, and its 95th above; 0 if not measured."""
+    low, high = row.get(f"{y}{LOW}"), row.get(f"{y}{HIGH}")
+    upper = y.replace("p50", "p95")
+    if upper != y and upper not in figure.y:
+        high = row.get(upper)
+    below = row[y] - low if _is_number(low) else 0.0
+    above = high - row[y] if _is_number(high) else 0.0
+    return max(0.0, below), max(0.0, above)
+
+
+def _ranges(axes: Any, figure: Figure, rows: Sequence[Row], column: str, **look: Any) -> bool:
+    """Draw the percentiles of a column at some places, which are `x` or `y`; tell if it has any."""
+    found = [_range(figure, row, column) for row in rows]
+    if not any(map(any, found)):
+        return False
+    (free,) = {"x", "y"} - look.keys()
+    look |= {free: [row[column] for row in rows], f"{free}err": [*zip(*found, strict=True)]}
+    axes.errorbar(fmt="none", capsize=3, linewidth=1.2, **look)
+    return True
+
+
 def _axes(figure: Figure, height: float) -> tuple[Any, Any]:
     drawn = charts.Figure(figsize=(_WIDTH, height), layout="constrained")
     axes = drawn.subplots()
@@ -481,14 +540,11 @@ def _lines(figure: Figure, rows: Sequence[Row]) -> Any:
     """Draw lines over a column of numbers."""
     drawn, axes = _axes(figure, 4.0)
     (x,) = figure.x
+    ranged = False
     for number, (label, y, points) in enumerate(_series(figure, rows)):
-        axes.plot(
-            [row[x] for row in points],
-            [row[y] for row in points],
-            _STYLES[number % len(_STYLES)],
-            label=label,
-            color=_colours(points, number)[0],
-        )
+        at, style, colour = [row[x] for row in points], _STYLES[number], _colours(points, number)[0]
+        ranged |= _ranges(axes, figure, points, y, x=at, ecolor=colour)
+        axes.plot(at, [row[y] for row in points], style, label=label, color=colour)
     for (label, value), style in zip(figure.marks.items(), _DASHES, strict=False):
         axes.axhline(value, color="black", linestyle=style, label=label)
     axes.set(xlabel=figure.title or x, ylabel=figure.unit)
@@ -496,15 +552,24 @@ def _lines(figure: Figure, rows: Sequence[Row]) -> Any:
     if 0 < _DECADES * min(values) < max(values):
         axes.set_yscale("log")
     else:
-        axes.set_ylim(0, None)
+        axes.set_ylim(0, 1.06 * axes.dataLim.ymax)
     axes.yaxis.set_major_formatter(_PLAIN)
     if figure.log:
         axes.set_xscale("log")
     ticks = sorted({row[x] for row in rows})
     axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks], minor=False)
     axes.minorticks_off()
-    axes.legend()
+    _legend(drawn, axes, ranged)
     return drawn
+
+
+def _legend(drawn: Any, axes: Any, ranged: bool) -> None:  # noqa: FBT001 (of this file alone)
+    """Put the legend below the axes, and say what the lines of the percentiles are."""
+    if ranged:
+        axes.plot([], [], "|-", color="black", linewidth=1.2, label="up to the 95th percentile")
+    if labels := axes.get_legend_handles_labels()[1]:
+        columns = 3 if max(map(len, labels)) < _LONG_LABEL else 2
+        drawn.legend(loc="outside lower center", ncols=columns)
 
 
 _PLAIN = "{x:,.10g}"
@@ -522,23 +587,27 @@ def _bars(figure: Figure, rows: Sequence[Row]) -> Any:
     drawn, axes = _axes(figure, 1.6 + lines)
     places = {name: len(names) - at for at, name in enumerate(names)}
     aims: list[tuple[float, float, float]] = []
+    ranged = False
     thickness = (0.6 if dots else 0.8) / len(series)
     for number, (label, y, members) in enumerate(series):
         bars = [row for row in members if _is_number(row.get(y))]
         middle = thickness * ((len(series) - 1) / 2 - number)
         at = [places[_name(figure, row)] + middle for row in bars]
-        look: dict[str, Any] = {"label": label, "edgecolor": "black", "linewidth": 0.5}
+        look: dict[str, Any] = {"edgecolor": "black", "linewidth": 0.5}
+        look["label"] = label if len(series) > 1 else None
         look["color"] = _colours(bars, number) if len(series) == 1 else f"C{number}"
         if dots:
-            axes.scatter([row[y] for row in bars], at, marker=_MARKERS[number], **look)
+            axes.scatter([row[y] for row in bars], at, marker=_MARKERS[number], zorder=4, **look)
         else:
             hatch = _HATCHES[number % len(_HATCHES)]
             axes.barh(at, [row[y] for row in bars], thickness, hatch=hatch, **look)
+        ranged |= _ranges(axes, figure, bars, y, y=at, ecolor="black")
         found = [figure.aim(row, y, rows) if figure.aim else None for row in bars]
         half = thickness / 2
         aims += [(x, y - half, y + half) for x, y in zip(found, at, strict=True) if x]
     if aims:
-        axes.vlines(*zip(*aims, strict=True), color="black", linewidth=2.5, label=figure.aimed)
+        look = {"color": "black", "linewidth": 2.5, "label": figure.aimed, "zorder": 3}
+        axes.vlines(*zip(*aims, strict=True), path_effects=() if dots else _OUTLINE, **look)
     for (label, value), style in zip(figure.marks.items(), _DASHES, strict=False):
         axes.axvline(value, color="black", linestyle=style, label=label)
     axes.set_yticks([*places.values()], [*places])
@@ -546,7 +615,8 @@ def _bars(figure: Figure, rows: Sequence[Row]) -> Any:
     axes.set_ylim(0.4, len(names) + 0.6)
     if log:
         axes.set_xscale("log")
-        steps = (1, 2, 5) if max(values) < 100 * min(values) else (1,)
+        ratio = max(values) / min(values)
+        steps = (1, 2, 5) if ratio < _DECADES else (1, 3) if ratio < 10 * _DECADES else (1,)
         axes.xaxis.get_major_locator().set_params(subs=steps)
         axes.minorticks_off()
     else:
@@ -555,9 +625,12 @@ def _bars(figure: Figure, rows: Sequence[Row]) -> Any:
     if dots:
         axes.grid(axis="y", color="0.9")
         axes.set_axisbelow(True)
-    if len(series) > 1 or figure.marks or aims:
-        drawn.legend(loc="outside lower center", ncols=3)
+    _legend(drawn, axes, ranged)
     return drawn
+
+
+_OUTLINE: Sequence[Any] = [effects.withStroke(linewidth=4.5, foreground="white")] if charts else []
+"""Around the line of a goal, so that it is seen on a dark bar."""
 
 
 def _name(figure: Figure, row: Row) -> str:

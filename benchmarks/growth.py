@@ -6,7 +6,7 @@ One agent has the conversation, with a search every tenth turn. The model answer
 has, for one of the given lengths: the median CPU time of the 100 turns around it, the same for
 turns 51-150 of five other sessions that alternate with them, the ratio of both, the memory of the
 process, the bytes of the archive per turn, and the time to open the session: archive, state and
-context.
+context. Times have their 5th and 95th percentile; the ratio has those of the ratios turn by turn.
 """
 
 import gc
@@ -24,7 +24,7 @@ from context_cost import CONFIG
 from langchain_core.messages.tool import tool_call
 from langgraph.checkpoint.sqlite import SqliteSaver
 from peers import ours
-from report import argument_parser, stored_bytes, timed, write
+from report import argument_parser, ranged, stored_bytes, timed, write
 from talks import TalkingModel, Turn, day
 
 from ebbtide import DiskArchive, commands
@@ -99,18 +99,20 @@ def rows(lengths: Sequence[int], around: int, folder: Path) -> Iterator[dict[str
                 for session in young_sessions:
                     for _ in range(around):  # the first turns have no older ones
                         session.go_on()
-                old_seconds, young_seconds = list[float](), list[float]()
+                old_times, young_times, ratios = list[float](), list[float](), list[float]()
                 for _ in range(2 * around):
-                    old_seconds.append(old.go_on())
-                    young_seconds += (session.go_on() for session in young_sessions)
+                    old_times.append(1_000 * old.go_on())
+                    beside = [1_000 * session.go_on() for session in young_sessions]
+                    young_times += beside
+                    ratios.append(old_times[-1] / median(beside))
             done = length + around
             gc.collect()
-            milliseconds, first = 1_000 * median(old_seconds), 1_000 * median(young_seconds)
             yield {
                 "turns": length,
-                "CPU ms": round(milliseconds, 1),
-                "turns 51-150 beside it": round(first, 1),
-                "ratio": round(milliseconds / first, 2),
+                **ranged("CPU ms", old_times),
+                **ranged("turns 51-150 beside it", young_times),
+                **ranged("ratio", ratios, 2),
+                "ratio": round(median(old_times) / median(young_times), 2),
                 "memory MB": round(process.memory_info().rss / 1e6, 1),
                 "archive bytes a turn": stored_bytes(folder / "archive") // done,
                 "opening ms": round(timed(lambda: opened(folder))[0], 1),

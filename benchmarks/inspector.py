@@ -3,8 +3,8 @@
 python benchmarks/inspector.py --out results 1000 20000
 
 Made-up turns with one call each, written by the archive's own commits. "open" is the time from the
-click on the session until its figure is drawn, the fastest of three; "payload" is the size of what
-the server sends for it.
+click on the session until its figure is drawn, the median of five with the 5th and 95th percentile;
+"payload" is the size of what the server sends for it.
 """
 
 import shutil
@@ -19,7 +19,7 @@ from typing import Any
 import uvicorn
 from made_up import text
 from playwright.sync_api import sync_playwright
-from report import argument_parser, write
+from report import argument_parser, ranged, write
 
 from ebbtide import SqlArchive
 from ebbtide.inspector.server import Inspected, local_app
@@ -27,7 +27,7 @@ from ebbtide.memory.record import ANONYMOUS, Group, Owner, Tip
 
 _TOKEN = "benchmark"  # noqa: S105 (of this program's own server)
 _OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
-_REPEATS = 3
+_REPEATS = 5
 
 
 def main() -> None:
@@ -46,8 +46,8 @@ def measured(turns: int) -> dict[str, Any]:
         for number in range(1, turns + 1):
             tip = archive.commit(owner, tip, turn(number)).tip
         with served(Inspected(archive, archive.users)) as address:
-            opened, size = in_browser(address)
-    return {"turns": turns, "open, ms": round(1_000 * opened), "payload, KB": size // 1_000}
+            times, size = in_browser(address)
+    return {"turns": turns, **ranged("open, ms", times, 0), "payload, KB": size // 1_000}
 
 
 def turn(number: int) -> Group:
@@ -80,9 +80,9 @@ def served(inspected: Inspected) -> Iterator[str]:
     thread.join()
 
 
-def in_browser(address: str) -> tuple[float, int]:
-    """Return the seconds of the fastest opening, and the bytes of the payload."""
-    times, sizes = [], [0]
+def in_browser(address: str) -> tuple[list[float], int]:
+    """Return the milliseconds of each opening, and the bytes of the payload."""
+    times, sizes = list[float](), [0]
     with sync_playwright() as started:
         program = shutil.which("chromium") or shutil.which("google-chrome")
         browser = started.chromium.launch(executable_path=program, args=[*_OPTIONS])
@@ -94,10 +94,10 @@ def in_browser(address: str) -> tuple[float, int]:
             began = time.perf_counter()
             page.click("main table a")
             page.wait_for_selector("figure svg")
-            times.append(time.perf_counter() - began)
+            times.append(1_000 * (time.perf_counter() - began))
             page.context.close()
         browser.close()
-    return min(times), max(sizes)
+    return times, max(sizes)
 
 
 def _size(answer: Any) -> int:

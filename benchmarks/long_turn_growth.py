@@ -3,9 +3,10 @@
 python benchmarks/long_turn_growth.py --out results 100 300 1000
 
 One request, and as many rounds as the largest of these numbers, each with a result of 200 words. A
-row is an agent and the 50 rounds that end with a number: CPU time and kilobytes of checkpoints a
-round, with SQLite and `durability="sync"`, and the memory that the process has taken since the turn
-began. Each agent keeps only its newest checkpoint, as those of a thousand rounds would fill a disk.
+row is an agent and the 50 rounds that end with a number: CPU time of a round (median, 5th and 95th
+percentile) and kilobytes of checkpoints a round, with SQLite and `durability="sync"`, and the
+memory that the process has taken since the turn began. Each agent keeps only its newest checkpoint,
+as those of a thousand rounds would fill a disk.
 """
 
 import gc
@@ -21,7 +22,7 @@ import psutil
 from langchain_core.messages import ToolCall
 from langgraph.checkpoint.sqlite import SqliteSaver
 from peers import DELTA, DeltaState, Maker, deep, langchain, ours
-from report import argument_parser, write
+from report import argument_parser, ranged, write
 from talks import TalkingModel, Turn
 
 AROUND, SIZE, BUDGET = 50, 200, 8_000
@@ -61,23 +62,23 @@ def rows(name: str, numbers: Sequence[int], folder: Path) -> Iterator[dict[str, 
         model.begin(turn)
         memory, written, done = _memory(process), 0, 0
         steps = agent.stream({"messages": turn.question}, CONFIG, durability="sync")
-        start, begun = time.process_time(), 0
+        start, begun, times = time.process_time(), 0, list[float]()
         for step in steps:
             if not step.keys() & {"application_tools", "tools"}:
                 continue
-            seconds, done = time.process_time(), done + 1
+            times, done = [*times, 1_000 * (time.process_time() - start)], done + 1
             written += _drop_old(connection)
-            start += time.process_time() - seconds
             if done in numbers:
                 yield {
                     "agent": name,
                     "round": done,
-                    "CPU ms a round": round(1_000 * (time.process_time() - start) / AROUND, 1),
+                    **ranged("CPU ms a round", times[-AROUND:]),
                     "checkpoint KB a round": round((written - begun) / AROUND / 1e3, 1),
                     "memory MB more": round(_memory(process) - memory, 1),
                 }
             if done + AROUND in numbers:
-                start, begun = time.process_time(), written
+                begun = written
+            start = time.process_time()
 
 
 def _drop_old(connection: sqlite3.Connection) -> int:

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -22,7 +21,7 @@ from context_cost import CONFIG
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.sqlite import SqliteSaver
 from peers import PEERS, langchain, ours
-from report import argument_parser, stored_bytes, write
+from report import argument_parser, ranged, stored_bytes, write
 from talks import TalkingModel, Turn, scripted
 
 from ebbtide import DiskArchive, EbbtideMiddleware
@@ -75,7 +74,7 @@ class Side:
             "agent": self.name,
             "turns": len(turns),
             "checkpoint bytes a turn": round(stored / len(turns)),
-            "ms, last 50 turns": round(1_000 * median(self.seconds[-LAST:]), 1),
+            **ranged("ms, last 50 turns", [1_000 * one for one in self.seconds[-LAST:]]),
             "tokens of the last call": REPLY_OVERHEAD
             + count_tools(tools)
             + count_messages(to_dicts(sent)),

@@ -20,7 +20,7 @@ from statistics import fmean, median, quantiles
 from time import perf_counter, process_time
 from typing import Any, TypeVar
 
-from figures import draw
+from figures import HIGH, LOW, draw
 
 from ebbtide import SqlArchive
 
@@ -95,8 +95,19 @@ def cpu_clock(archive: SqlArchive) -> Callable[[], float]:
     return seconds
 
 
+def ranged(column: str, values: Sequence[float], digits: int = 1) -> dict[str, float]:
+    """Return the cells of a median, and of the 5th and the 95th percentile.
+
+    >>> ranged("ms", [3.0, 1.0, 2.0])
+    {'ms': 2.0, 'ms, p5': 1.1, 'ms, p95': 2.9}
+    """
+    steps = quantiles(values, n=20, method="inclusive") if len(values) > 1 else values
+    cells = {column: median(values), f"{column}{LOW}": steps[0], f"{column}{HIGH}": steps[-1]}
+    return {name: round(cell, digits) for name, cell in cells.items()}
+
+
 def spread(name: str, milliseconds: Sequence[float]) -> dict[str, float]:
-    """Return the cells of the median and of the 95th percentile."""
+    """Return the cells of the median and of the 95th percentile, as columns of their own."""
     high = quantiles(milliseconds, n=20)[-1]
     return {f"{name} p50 ms": round(median(milliseconds), 2), f"{name} p95 ms": round(high, 2)}
 
@@ -132,7 +143,8 @@ def write(folder: Path, name: str, title: str, rows: Sequence[Mapping[str, Any]]
 def made() -> dict[str, Any]:
     """Return when, where and with what this program runs.
 
-    What is random in a benchmark is drawn from fixed seeds, and it is run once by its command.
+    What is random in a benchmark is drawn from fixed seeds. The command runs it once: a column and
+    its p5 and p95 are the median and percentiles of many turns, calls or passes of that run.
     """
     return {
         "command": command(),
@@ -167,9 +179,9 @@ def unit(column: str) -> str:
 
 
 _UNITS = {
-    r"\bms\b|beside it$": "ms",
+    r"\bms\b|beside it\b": "ms",
     r"per s$": "turns/s",
-    r"\bs$": "s",
+    r"\bs(, p\d+)?$": "s",
     r"\bMB\b": "MB",
     r"\bKB\b": "KB",
     r"bytes|^raw$": "bytes",
@@ -206,15 +218,16 @@ def versions() -> dict[str, str]:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows as a table in Markdown.
+    """Return rows as a table in Markdown, with the percentiles of a median in its cell.
 
-    >>> print(table([{"size": 1000, "took ms": 2.5}]))
+    >>> print(table([{"size": 1000, **ranged("took ms", [2.0, 2.5, 3.0])}]))
     | size | took ms |
     | --- | --- |
-    | 1,000 | 2.5 |
+    | 1,000 | 2.5 (2.0-3.0) |
     """
-    lines = [_line(rows[0].keys()), _line("---" for _ in rows[0]), *map(_line, map(_cells, rows))]
-    return "\n".join(lines)
+    columns = [name for name in rows[0] if name.removesuffix(LOW).removesuffix(HIGH) == name]
+    head = [_line(columns), _line("---" for _ in columns)]
+    return "\n".join([*head, *(_line(_cell(row, name) for name in columns) for row in rows)])
 
 
 def _version(package: str) -> str | None:
@@ -228,8 +241,10 @@ def _joined(values: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
-def _cells(row: Mapping[Any, Any]) -> list[str]:
-    return [f"{value:,}" if isinstance(value, int) else str(value) for value in row.values()]
+def _cell(row: Mapping[str, Any], column: str) -> str:
+    value, low, high = row[column], row.get(f"{column}{LOW}", ""), row.get(f"{column}{HIGH}", "")
+    text = f"{value:,}" if isinstance(value, int) else str(value)
+    return text if low == "" else f"{text} ({low}-{high})"
 
 
 def _line(cells: Any) -> str:

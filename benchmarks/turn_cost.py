@@ -5,8 +5,8 @@
 
 In each case all agents have the same conversation (see `talks`), turn by turn in one process, so
 that other load on the machine affects all of them. A cell is the median of some turns in
-milliseconds; "of" is the CPU time relative to `create_agent`. The model answers from a list, so its
-own time is negligible.
+milliseconds, with their 5th and 95th percentile; "of" is the CPU time relative to `create_agent`.
+The model answers from a list, so its own time is negligible.
 
 Only the first case is as long as `--turns`. Peers that send everything stop there after 500 turns.
 The other cases have 60 turns. Without `--url` there is no PostgreSQL. Checkpoint bytes are per
@@ -33,7 +33,7 @@ from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from peers import DELTA, PEERS, Maker, ours
-from report import argument_parser, stored_bytes, write
+from report import argument_parser, ranged, stored_bytes, write
 from sqlalchemy import Engine, event, make_url
 from talks import TALKS, TalkingModel, Turn
 
@@ -116,8 +116,9 @@ class Side:
         for first, last in (span for span in SPANS if span[1] <= turns):
             span, label = slice(first - 1, last), f"turns {first:,}-{last:,}"
             reached = last <= len(self.cpu)
-            cells[f"ms, {label}"] = _median(self.wall[span]) if reached else ""
-            cells[f"CPU ms, {label}"] = _median(self.cpu[span]) if reached else ""
+            for name, seconds in (("ms", self.wall), ("CPU ms", self.cpu)):
+                found = ranged(f"{name}, {label}", [1_000 * one for one in seconds[span]] or [0.0])
+                cells |= found if reached else dict.fromkeys(found, "")
             compared = reached and plain and last <= len(plain.cpu)
             ratio = median(self.cpu[span]) / median(plain.cpu[span]) if compared else 0
             cells[f"of {PLAIN}, {label}"] = round(ratio, 2) if compared else ""
@@ -229,10 +230,6 @@ def _installed(place: Place, agents: Sequence[str]) -> Iterator[Side]:
             yield place.side(name)
         except ModuleNotFoundError as missing:
             print(f"{name}: no {missing.name}")
-
-
-def _median(seconds: Sequence[float]) -> float:
-    return round(1_000 * median(seconds), 1)
 
 
 def main() -> None:

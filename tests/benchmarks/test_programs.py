@@ -263,6 +263,25 @@ def test_results_say_how_they_were_made(scaled: tuple[Path, dict[str, Any]]) -> 
     assert (folder / "search_scale_time.png").stat().st_size > 0
 
 
+def test_percentiles_stand_beside_the_median(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A median of times has its 5th and 95th percentile in rows, table and figure."""
+    pytest.importorskip("matplotlib", reason="pip install 'ebbtide[plots]'")
+    monkeypatch.syspath_prepend(FOLDER)
+    report = import_module("report")
+    cells = report.ranged("ms, last 50 turns", [1.0, 2.0, 4.0])
+
+    report.write(tmp_path, "middleware", "A title", [{"agent": "ebbtide", **cells}])
+
+    (row,) = read(tmp_path, "middleware")["rows"]
+    page = (tmp_path / "middleware.md").read_text(encoding="utf-8")
+    figure = (tmp_path / "middleware_time.svg").read_text(encoding="utf-8")
+    assert [*row.values()] == ["ebbtide", 2.0, 1.1, 3.8]
+    assert "| ebbtide | 2.0 (1.1-3.8) |" in page
+    assert "up to the 95th percentile" in figure
+
+
 @pytest.mark.soak
 def test_kept_results_have_their_figures(tmp_path: Path) -> None:
     """What is kept is drawn again from its rows, a figure for each question."""
