@@ -80,7 +80,9 @@ class _NoContext:
     """Stands for a context that a command was not given, so that no other is made up for it."""
 
     def __getattr__(self, name: str) -> Any:
-        raise SettingsError(f"the command was given no context with {name!r}")
+        raise SettingsError(
+            f"the command has no context with {name!r}: pass context= as in the runs of the thread"
+        )
 
     __getitem__ = __getattr__
 

@@ -477,7 +477,9 @@ def _url(place: str | os.PathLike[str]) -> URL:
     """Return the URL of a folder's SQLite file, or the checked one that is the place."""
     name: Any = os.fspath(place) if isinstance(place, os.PathLike) else place
     if not isinstance(name, str) or not name or _UNNAMEABLE.search(name):
-        raise ArchiveError(f"{name!r} names no place: use a folder, or the URL of a database")
+        raise ArchiveError(
+            f"{name!r} names no place: pass the path of a folder, or the URL of a database"
+        )
     if "://" not in name:
         return URL.create("sqlite", database=str(Path(name).absolute() / FILE))
     try:

@@ -430,9 +430,9 @@ def check_version(connection: sa.Connection, name: str) -> None:
         else:
             return
     raise ArchiveFormatError(
-        f"{name!r} has got tables of version {found}, and this program writes {VERSION}: "
-        "use the ebbtide that changed them; nothing was written, and a turn that is in a "
-        "checkpoint can be committed later"
+        f"the tables of {name!r} were changed to version {found}, and this program writes "
+        f"version {VERSION}: use the ebbtide that changed them; nothing was written, and a turn "
+        "that is in a checkpoint can be committed later"
     )
 
 
