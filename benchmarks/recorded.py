@@ -79,9 +79,15 @@ def replayed(answers: Path, folder: Path) -> Iterator[dict[str, Any]]:
         yield {**names, **scores}
 
 
+def _trials(folder: Path) -> list[TrialResult]:
+    """Return the trials of a folder in a fixed order, as they end in another one in each run."""
+    trials = read_lines(folder / "trials.jsonl", TrialResult)
+    return sorted(trials, key=lambda trial: trial.name)
+
+
 def wrong(answers: Path, folder: Path) -> Iterator[dict[str, Any]]:
     """Yield the quotes that are not of the truth, at the points of a folder that miss the aim."""
-    for trial in read_lines(folder / "trials.jsonl", TrialResult):
+    for trial in _trials(folder):
         template = read_template(trial.template)
         for point in trial.points:
             if point.salience_precision is not None and point.salience_precision <= _PRECISION:
@@ -92,7 +98,7 @@ def wrong(answers: Path, folder: Path) -> Iterator[dict[str, Any]]:
 
 def constraints(answers: Path, folder: Path) -> Iterator[dict[str, Any]]:
     """Yield the constraints that the answers of a folder lacked or made up, by the judge."""
-    for trial in read_lines(folder / "trials.jsonl", TrialResult):
+    for trial in _trials(folder):
         for point in trial.points:
             recall = point.constraint_recall
             if recall is None or recall > _CONSTRAINT_RECALL:
