@@ -518,15 +518,15 @@ def _range(figure: Figure, row: Row, y: str) -> tuple[float, float]:
     return max(0.0, below), max(0.0, above)
 
 
-def _ranges(axes: Any, figure: Figure, rows: Sequence[Row], column: str, **look: Any) -> bool:
-    """Draw the percentiles of a column at some places, which are `x` or `y`; tell if it has any."""
+def _ranges(axes: Any, figure: Figure, rows: Sequence[Row], column: str, **look: Any) -> str:
+    """Draw the percentiles of a column at some places (`x` or `y`); return which, or nothing."""
     found = [_range(figure, row, column) for row in rows]
     if not any(map(any, found)):
-        return False
+        return ""
     (free,) = {"x", "y"} - look.keys()
     look |= {free: [row[column] for row in rows], f"{free}err": [*zip(*found, strict=True)]}
     axes.errorbar(fmt="none", capsize=3, linewidth=1.2, **look)
-    return True
+    return "5th to 95th percentile" if any(below for below, _ in found) else "95th percentile"
 
 
 def _axes(figure: Figure, height: float) -> tuple[Any, Any]:
@@ -540,10 +540,10 @@ def _lines(figure: Figure, rows: Sequence[Row]) -> Any:
     """Draw lines over a column of numbers."""
     drawn, axes = _axes(figure, 4.0)
     (x,) = figure.x
-    ranged = False
+    ranged = ""
     for number, (label, y, points) in enumerate(_series(figure, rows)):
         at, style, colour = [row[x] for row in points], _STYLES[number], _colours(points, number)[0]
-        ranged |= _ranges(axes, figure, points, y, x=at, ecolor=colour)
+        ranged = _ranges(axes, figure, points, y, x=at, ecolor=colour) or ranged
         axes.plot(at, [row[y] for row in points], style, label=label, color=colour)
     for (label, value), style in zip(figure.marks.items(), _DASHES, strict=False):
         axes.axhline(value, color="black", linestyle=style, label=label)
@@ -563,10 +563,10 @@ def _lines(figure: Figure, rows: Sequence[Row]) -> Any:
     return drawn
 
 
-def _legend(drawn: Any, axes: Any, ranged: bool) -> None:  # noqa: FBT001 (of this file alone)
+def _legend(drawn: Any, axes: Any, ranged: str) -> None:
     """Put the legend below the axes, and say what the lines of the percentiles are."""
     if ranged:
-        axes.plot([], [], "|-", color="black", linewidth=1.2, label="up to the 95th percentile")
+        axes.plot([], [], "|-", color="black", linewidth=1.2, label=ranged)
     if labels := axes.get_legend_handles_labels()[1]:
         columns = 3 if max(map(len, labels)) < _LONG_LABEL else 2
         drawn.legend(loc="outside lower center", ncols=columns)
@@ -587,7 +587,7 @@ def _bars(figure: Figure, rows: Sequence[Row]) -> Any:
     drawn, axes = _axes(figure, 1.6 + lines)
     places = {name: len(names) - at for at, name in enumerate(names)}
     aims: list[tuple[float, float, float]] = []
-    ranged = False
+    ranged = ""
     thickness = (0.6 if dots else 0.8) / len(series)
     for number, (label, y, members) in enumerate(series):
         bars = [row for row in members if _is_number(row.get(y))]
@@ -601,7 +601,7 @@ def _bars(figure: Figure, rows: Sequence[Row]) -> Any:
         else:
             hatch = _HATCHES[number % len(_HATCHES)]
             axes.barh(at, [row[y] for row in bars], thickness, hatch=hatch, **look)
-        ranged |= _ranges(axes, figure, bars, y, y=at, ecolor="black")
+        ranged = _ranges(axes, figure, bars, y, y=at, ecolor="black") or ranged
         found = [figure.aim(row, y, rows) if figure.aim else None for row in bars]
         half = thickness / 2
         aims += [(x, y - half, y + half) for x, y in zip(found, at, strict=True) if x]

@@ -279,7 +279,7 @@ def test_percentiles_stand_beside_the_median(
     figure = (tmp_path / "middleware_time.svg").read_text(encoding="utf-8")
     assert [*row.values()] == ["ebbtide", 2.0, 1.1, 3.8]
     assert "| ebbtide | 2.0 (1.1-3.8) |" in page
-    assert "up to the 95th percentile" in figure
+    assert "5th to 95th percentile" in figure
 
 
 @pytest.mark.soak
