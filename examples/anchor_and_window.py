@@ -51,7 +51,7 @@ def main() -> None:
     print(write_rows(path, settings, table))
     for question, (state, _) in zip((ANCHORED, FOUND), turns[-2:], strict=True):
         print(f"{question} {state['messages'][-1].text}")
-    if axes := begin("turn", "prefix of the call before, a fraction"):
+    if axes := begin("turn", "cached prefix (share of the prompt)"):
         axes.bar(range(1, len(shares) + 1), shares)
     print(save(axes, path) if axes else MISSING)
 

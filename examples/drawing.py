@@ -144,8 +144,8 @@ def draw_long(path: Path, turns: Sequence[Any], events: Mapping[int, str], xlabe
     for plot in (first, whole):
         plot.axhline(Settings().context_budget, **DASHED)
         plot.set(yscale="log", xlabel=xlabel)
-    first.set(title=f"the first {SHORT}", ylabel="last call of the turn (tokens)")
-    whole.set(title=f"all: the largest of each {GROUP}", xlim=(0, None), ylim=(100, 200_000))
+    first.set(title=f"the first {SHORT} turns", ylabel="last call of the turn (tokens)")
+    whole.set(title=f"all turns: the largest of each {GROUP}", xlim=(0, None), ylim=(100, 200_000))
     mark(first, events)
     label_ticks(first)
     label_ticks(whole)

@@ -30,9 +30,14 @@ for number in range(6, 201):
     fact = f"Order {number} waits at dock {number * 7} for its papers. "
     SAID += [f"Let's work on order {number}", fact * 30, "That's done", TRAIN]
 SAID += [TRAIN] * (1_000 - len(SAID))
-EVENTS = {1: "1, 2 mentioned", 15: "1, 2 again", 20: "3, 4, 5 due at its end", 21: "unrelated"}
+EVENTS = {
+    1: "1, 2 mentioned",
+    15: "1, 2 mentioned again",
+    20: "3, 4, 5 due at its end",
+    21: "unrelated",
+}
 EVENTS |= {22: "4 found", 23: "4 expanded", 26: "4 collapses at its end", 27: "unrelated"}
-STEPS = {6: "unrelated", 7: "10 exchanges again", 22: "4 found, no longer due", 25: "unrelated"}
+STEPS = {6: "unrelated", 7: "10 exchanges again", 22: "4 found, so it stays", 25: "unrelated"}
 STEPS |= {24: "3, 5 evicted at its end", 500: "order 124", len(SAID): "200 efforts"}
 RUNS = {"every-turn": EVENTS | {20: "3, 4, 5 evicted at its end"}, "on-change": EVENTS | STEPS}
 MARKS = {at: f"{RUNS['on-change'][at]} " for at in (15, 22, 23, 24, 26)} | {1: " 1, 2 mentioned"}
