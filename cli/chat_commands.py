@@ -107,7 +107,7 @@ def _effort_command(
 
 @_command(
     "/context show [MESSAGE] | window N | rebuild [--model]",
-    "what the next call would send; ambient turns to keep, 0 = all; the anchor anew",
+    "show what the next call would send; set the ambient turns to keep; rebuild the anchor",
     paged="show",
 )
 def _context(talk: Conversation, words: str) -> Page:
@@ -245,21 +245,21 @@ def _efforts(talk: Conversation, _words: str) -> Page:
 
 _effort_command("/open NAME[: GOAL]", "begin an effort", commands.aopen_effort, "([^:]*):?(.*)")
 _effort_command(
-    "/close [EFFORT]", "conclude one, by default the active one", commands.aclose_effort
+    "/close [EFFORT]", "conclude an effort, by default the active one", commands.aclose_effort
 )
 _effort_command(
     "/switch [EFFORT]",
-    "make another open one active; without a name, pause",
+    "make another open effort active; without a name, none",
     commands.aswitch_effort,
 )
-_effort_command("/reopen EFFORT", "go on with a concluded one", commands.areopen_effort)
+_effort_command("/reopen EFFORT", "open a concluded effort again", commands.areopen_effort)
 _effort_command(
     "/expand EFFORT [TURNS]",
-    "put its log back into the context",
+    "bring the log of an effort back into the context",
     commands.aexpand_effort,
     r"(.*?)(?:\s+([0-9][0-9,\s–-]*))?",
 )
-_effort_command("/collapse EFFORT", "take its log out again", commands.acollapse_effort)
+_effort_command("/collapse EFFORT", "remove that log again", commands.acollapse_effort)
 
 
 @_command("/search WORDS", "search efforts and turns")
@@ -286,7 +286,7 @@ def _search(talk: Conversation, words: str) -> Page:
 
 @_command(
     "/attention [explain|suppress|unsuppress|forget MEMORY]",
-    "what earlier sessions left in attention; why; take it out",
+    "list memories of earlier sessions; explain, hide, show or delete one",
 )
 def _attention(talk: Conversation, words: str) -> Page:
     verb, _, memory = words.partition(" ")
@@ -321,7 +321,7 @@ def _help(_talk: Conversation, _words: str) -> Page:
     yield _Usages()
     yield _note("Ctrl-C stops the running turn, Enter then resumes it.")
     yield _note("Tab completes commands and names of efforts, Alt-Enter begins a new line.")
-    yield _note("A line that begins with a space is sent as it is, also if a slash follows.")
+    yield _note("To send a message that begins with a slash, put a space before it.")
 
 
 class _Usages:
@@ -344,7 +344,7 @@ class _Usages:
             yield table
 
 
-@_command("/quit", "leave, as does Ctrl-D; the conversation goes on where it was")
+@_command("/quit", "leave the chat (also Ctrl-D); the conversation is saved")
 def _quit(_talk: Conversation, _words: str) -> Page:
     raise EOFError
 

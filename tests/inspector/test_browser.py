@@ -339,7 +339,7 @@ def test_prices_and_what_is_open_stay(browser: Browser, remembering: tuple[str, 
 
         assert given == ["2.5", "0.25", "10"]
         assert "$0." in page.inner_text("main")
-        assert "what all calls saved of full history" in page.inner_text("details[open]")
+        assert "tokens that all calls saved" in page.inner_text("details[open]")
 
 
 def test_check_of_every_prompt(browser: Browser, remembering: tuple[str, Any, Any]) -> None:
