@@ -131,7 +131,9 @@ def write(folder: Path, name: str, title: str, rows: Sequence[Mapping[str, Any]]
     folder.mkdir(parents=True, exist_ok=True)
     columns = dict.fromkeys(chain.from_iterable(rows), "")
     rows = [columns | dict(row) for row in rows]
-    results = {"title": title, **made(), "units": units(rows)}
+    has_spread = any("p95" in name for name in columns)
+    spread = "p5, p50, p95: percentiles of the samples of this run" if has_spread else "none"
+    results = {"title": title, **made(), "spread": spread, "units": units(rows)}
     text = json.dumps(results | {"rows": rows}, indent=1)
     (folder / f"{name}.json").write_text(f"{text}\n", encoding="utf-8")
     page = f"# {title}\n\n{table(rows)}\n\n`{results['command']}`\n\n{_where(results)}\n"

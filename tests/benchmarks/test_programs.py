@@ -274,10 +274,12 @@ def test_percentiles_stand_beside_the_median(
 
     report.write(tmp_path, "middleware", "A title", [{"agent": "ebbtide", **cells}])
 
-    (row,) = read(tmp_path, "middleware")["rows"]
+    made = read(tmp_path, "middleware")
+    (row,) = made["rows"]
     page = (tmp_path / "middleware.md").read_text(encoding="utf-8")
     figure = (tmp_path / "middleware_time.svg").read_text(encoding="utf-8")
     assert [*row.values()] == ["ebbtide", 2.0, 1.1, 3.8]
+    assert "percentiles" in made["spread"]
     assert "| ebbtide | 2.0 (1.1-3.8) |" in page
     assert "5th to 95th percentile" in figure
 
