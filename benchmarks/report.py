@@ -103,7 +103,7 @@ def ranged(column: str, values: Sequence[float], digits: int = 1) -> dict[str, f
     """
     steps = quantiles(values, n=20, method="inclusive") if len(values) > 1 else values
     cells = {column: median(values), f"{column}{LOW}": steps[0], f"{column}{HIGH}": steps[-1]}
-    return {name: round(cell, digits) for name, cell in cells.items()}
+    return {name: round(cell, digits or None) for name, cell in cells.items()}
 
 
 def spread(name: str, milliseconds: Sequence[float]) -> dict[str, float]:
