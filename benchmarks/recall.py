@@ -351,11 +351,19 @@ def _share_packed(evidence: Sequence[tuple[int, str]], packed: Sequence[tuple[in
 
 
 def _is_packed(text: str, packed: Sequence[str]) -> bool:
-    """Tell whether one packed text contains a text, or several contain its passages."""
-    parts = [text[begin:end].strip() for begin, end in passage_spans(text)]
-    return any(text in passage for passage in packed) or all(
-        any(part in passage for passage in packed) for part in parts
+    """Tell whether one packed text contains a text, or several contain its passages.
+
+    However the lines are set: a log indents those of a message after the first.
+    """
+    parts = [_in_one_line(text[begin:end]) for begin, end in passage_spans(text)]
+    words, shown = _in_one_line(text), [_in_one_line(passage) for passage in packed]
+    return any(words in passage for passage in shown) or all(
+        any(part in passage for passage in shown) for part in parts
     )
+
+
+def _in_one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _share(expected: set[str] | set[int], results: Iterable[str | int]) -> float:

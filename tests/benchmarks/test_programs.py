@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ebbtide import DiskArchive
 from tests.databases import Database
 from tests.examples.running import run, run_without_plots
 from tests.processes import ROOT
@@ -129,6 +130,24 @@ def test_references_in_dialogues(references: dict[str, Any]) -> None:
     assert [row["dialogues"] for row in ours[::2]] == kinds
     assert [row for row in ours if row["true %"] < 60 or row["AUC"] < 0.91] == []
     assert [row for row in ours if row["false %"] > 4] == []
+
+
+def test_evidence_of_several_lines_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log indents the lines of a message after the first, and its words are still evidence."""
+    monkeypatch.syspath_prepend(FOLDER)
+    locomo, recall = import_module("locomo"), import_module("recall")
+    talk = conversation("one")
+    talk["conversation"]["session_2"][0]["text"] = "The header is teal.\nIt overlaps."
+    (tmp_path / "talks.json").write_text(json.dumps([talk]), encoding="utf-8")
+
+    with DiskArchive(tmp_path / "archive", durable=False) as archive:
+        replay = locomo.replayed(archive, locomo.load(tmp_path / "talks.json")[0], 1)
+        talked = recall.ArchivedTalk(archive, replay.owner, replay.tip)
+        scores = recall.judged(talked, replay, replay.talk.questions[1], None)
+
+    assert (scores["1,000 tokens"], scores["as called"]) == (1.0, 1.0)
 
 
 @pytest.mark.soak
