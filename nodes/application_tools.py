@@ -120,7 +120,7 @@ def as_given(result: Any, request: ToolCallRequest) -> Any:
 
 
 def hands_over(result: Any) -> bool:
-    """Tell whether a tool leaves its agent, as the tools that hand over to another one do."""
+    """Tell whether the result of a tool hands over to another agent."""
     return isinstance(result, Command) and result.graph == Command.PARENT
 
 

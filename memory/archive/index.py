@@ -118,7 +118,7 @@ def add_terms(connection: sa.Connection, table: sa.Table, owner: int, rows: Rows
 
 
 def remove_terms(connection: sa.Connection, table: sa.Table, owner: int, rows: Rows) -> None:
-    """Remove rows; SQLite needs the very terms that were added, of which it holds no text."""
+    """Remove rows. SQLite stores no text, so it needs exactly the terms that were added."""
     if rows and is_sqlite(connection):
         sql = "INSERT INTO {0}({0}, rowid, terms) VALUES ('delete', :id, :terms)"
         connection.execute(_statement(sql, table.name), _texts(owner, rows))

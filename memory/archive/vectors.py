@@ -331,7 +331,7 @@ class Nearness:
 
     @classmethod
     def of(cls, lineage: Lineage, meaning: QueryEmbedding) -> Self | None:
-        """Return what of a session is near to a meaning, None if it has no vectors."""
+        """Return passages and efforts of a session near a meaning; None if it has no vectors."""
         if not has_vectors(lineage.connection):
             return None
         passages = cosines_of(lineage, vectors, meaning)

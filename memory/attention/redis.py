@@ -80,7 +80,7 @@ class RedisAttention(SqlAttention):
         return cls(Redis.from_url(url, retry=retry, **timeouts), table, prefix=prefix)
 
     def changed(self, user_id: str) -> bool:
-        """Write the cache of a user anew, whose table has changed; False without Redis."""
+        """Rebuild the cache of a user whose table has changed; False if Redis cannot be reached."""
         with CACHES:  # else a change would be lost that comes while earlier ones are dropped
             self._late[user_id] = object()
         return bool(self._ask(lambda: self._written(user_id)))

@@ -70,7 +70,7 @@ _SPOKEN_OF = re.compile(r"(?i)\b(?:the|that|this|our)\s+([^\W_]+(?:[ -][^\W_]+)?
 
 
 def spoken_of(message: Pointing, question: str) -> str | None:
-    """Return the effort that alone has a word in its name by which a message speaks of it.
+    """Return the only effort whose name shares a word with a phrase such as `that login thing`.
 
     >>> message = Pointing({}, {"login-401-fix": [], "css": [], 7: []})
     >>> spoken_of(message, "How did that login thing end?"), spoken_of(message, "login, how?")

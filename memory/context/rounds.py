@@ -154,7 +154,7 @@ def hidden(messages: Sequence[Message], cut: Rounds) -> set[int]:
 
 
 def out_of_view(messages: Sequence[Message], cut: Rounds) -> frozenset[int]:
-    """Return the places of the messages that left, or of which a cut may have left previews."""
+    """Return the places of messages that are hidden, or may only be shown as previews."""
     shortened = max((end for end, *_ in cut.limits), default=0)
     return frozenset({*range(first_round(messages), shortened)} | hidden(messages, cut))
 

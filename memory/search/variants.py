@@ -45,7 +45,7 @@ def variants(query: str, language: str = "") -> dict[str, frozenset[str]]:
 
 
 def halves(word: str) -> list[tuple[str, str]]:
-    """Return the pairs of terms of which a word may be the compound.
+    """Return the pairs of terms that a word may be a compound of.
 
     >>> ("audio", "book") in halves("audiobook")
     True
