@@ -107,8 +107,8 @@ _OPERATIONS: Mapping[str, str] = {
 }
 _SCALE = Figure(
     "time",
-    "How fast are a million turns?",
-    ("database",),
+    "How fast is a large archive?",
+    ("database", "turns"),
     (*_OPERATIONS,),
     "median CPU time (ms)",
     reads=_OPERATIONS,
@@ -374,7 +374,7 @@ FIGURES: Mapping[str, tuple[Figure, ...]] = {
         ),
     ),
     "archive_scale_postgresql": (_SCALE,),
-    "archive_scale_sqlite": (replace(_SCALE, question="How fast are 100,000 turns?"),),
+    "archive_scale_sqlite": (_SCALE,),
     "middleware": (
         Figure(
             "time",
@@ -591,6 +591,8 @@ def _bars(figure: Figure, rows: Sequence[Row]) -> Any:
     thickness = (0.6 if dots else 0.8) / len(series)
     for number, (label, y, members) in enumerate(series):
         bars = [row for row in members if _is_number(row.get(y))]
+        if not bars:
+            continue
         middle = thickness * ((len(series) - 1) / 2 - number)
         at = [places[_name(figure, row)] + middle for row in bars]
         look: dict[str, Any] = {"edgecolor": "black", "linewidth": 0.5}
