@@ -51,7 +51,8 @@ _MOST_NAMES = 2_000
 """Effort names of a session that are cached; a text of the usual length has about as many."""
 
 _MOST_EFFORTS = 500
-"""Efforts that stay cached after a turn: more than are ever in a context."""
+"""Efforts, and answers about one effort each, that stay cached after a turn: more than are ever in
+a context. Without a bound what each turn copies would grow with the session."""
 
 RECORDS = 500
 """Records that are cached, of all sessions together; a large one counts as several."""
@@ -246,7 +247,8 @@ class Snapshot:
 
     def after(self, record: Record, row: int, segments: tuple[Segment, ...]) -> "Snapshot":
         """Return the snapshot of the turn that was committed to a row, so that it is not read."""
-        answers, efforts = self.answers.copy(), self.efforts.copy()  # other threads add to both
+        # Other threads add to both.
+        answers, efforts = _bounded(self.answers.copy()), self.efforts.copy()
         changed_now: dict[str, Effort] = {}
         for effort in reversed(left_by(record)):
             changed_now.setdefault(effort.id, effort)
@@ -281,6 +283,13 @@ class Snapshot:
                     continue
             snapshot.answers[question, arguments] = updated
         return snapshot
+
+
+def _bounded(answers: dict[Any, Any]) -> dict[Any, Any]:
+    """Return cached answers, of those about one effort the newest."""
+    of_efforts = [key for key in answers if key[0] in {"effort_turns", "compression"}]
+    older = {*of_efforts[:-_MOST_EFFORTS]}
+    return {key: answer for key, answer in answers.items() if key not in older}
 
 
 def _cached(read: Callable[["Lineage", *Ts], T]) -> Callable[["Lineage", *Ts], T]:
