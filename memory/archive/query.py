@@ -145,12 +145,14 @@ def passages_in(
     Each row of a turn comes with its topic and its number. No speaker and no date is looked for.
     """
     layouts = [unpack_layout(row.passages) for row in rows]
-    counts = [len(layout) for layout in layouts]
+    counts = [*map(len, layouts)]
+    firsts = [passage_id(row.id) for row in rows]
     ids = [
         number
-        for row, count in zip(rows, counts, strict=True)
-        for number in range(passage_id(row.id), passage_id(row.id) + count)
+        for first, count in zip(firsts, counts, strict=True)
+        for number in range(first, first + count)
     ]
+    lengths, user, asks = zip(*chain.from_iterable(layouts), strict=True) if ids else ((), (), ())
     says: dict[int, dict[str, float]] = {}
     known = {*ids}
     for term, having in said.items():
@@ -162,9 +164,9 @@ def passages_in(
         topics=_repeated(topics, counts),
         turns=_repeated(numbers, counts),
         says=[says.get(number, nothing) for number in ids],
-        lengths=[length for layout in layouts for length, _, _ in layout],
-        user=[user for layout in layouts for _, user, _ in layout],
-        asks=[asks for layout in layouts for _, _, asks in layout],
+        lengths=lengths,
+        user=user,
+        asks=asks,
         named=nowhere,
         dated=nowhere,
     )

@@ -47,7 +47,9 @@ class _Name(sa.TypeDecorator[str]):
         return None if value is None else _UNSTORABLE.sub(lambda m: f"%{ord(m[0]):04x}", value)
 
     def process_result_value(self, value: str | None, _dialect: sa.Dialect) -> str | None:
-        return None if value is None else _ESCAPED.sub(lambda m: chr(int(m[1], 16)), value)
+        if value is None or "%" not in value:  # a search reads a thousand names
+            return value
+        return _ESCAPED.sub(lambda m: chr(int(m[1], 16)), value)
 
 
 class Listed(sa.TypeDecorator[Sequence[Any]]):

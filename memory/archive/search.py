@@ -357,7 +357,7 @@ def _turns_to_score(query: _Query, headings: Sequence[str]) -> list[Any]:
         *sorted(lineage.visible(_IN_EFFORTS, efforts=short) if short else (), key=order),
         *sorted(lineage.visible(_IN_PARTS, **parts) if around else (), key=order),
     ]
-    return [row for row in rows if query.is_searched(row.id)]
+    return [row for row in rows if query.is_searched(row.id)] if query.narrow else rows
 
 
 def _candidates(query: _Query) -> list[Any]:
@@ -411,9 +411,12 @@ def _passages(
     row_of = {name: row for row, name in enumerate(names)}
     topics, numbers = [row_of.get(row.effort, -1) for row in rows], [row.turn for row in rows]
     ids, passages = passages_in(rows, topics, numbers, query.passages)
-    named = [number in query.by_speakers for number in ids]
-    of_dates = [query.is_dated(number >> PASSAGE_BITS) for number in ids]
-    return ids, replace(passages, named=named, dated=of_dates)
+    if query.by_speakers:
+        passages = replace(passages, named=[number in query.by_speakers for number in ids])
+    if query.periods:
+        of_dates = [query.is_dated(number >> PASSAGE_BITS) for number in ids]
+        passages = replace(passages, dated=of_dates)
+    return ids, passages
 
 
 def _blend(near: Nearness, ranking: _Ranking) -> _Ranking:

@@ -7,7 +7,7 @@ benchmarks/recall.py. The figures at the constants are R@5 / evidence within 1,0
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import fsum, log
+from math import fsum, inf, log
 from typing import Literal, TypeAlias
 
 from sqlalchemy.util import memoized_property
@@ -157,7 +157,8 @@ class Passages:
                 continue
             near = sums[row] / counts[row]
             scores[row] = cosine + near + (heads[topic] if topic >= 0 else near)
-            best[topic] = max(best.get(topic, cosine + near), cosine + near)
+            if cosine + near > best.get(topic, -inf):
+                best[topic] = cosine + near
         return Meaning(scores, [best.get(row, 0.0) + head for row, head in enumerate(heads)])
 
 
@@ -194,7 +195,7 @@ class Scores:
         weight = fsum(rare.values()) + unknown
         best = max((*self.passages, *self.topics), default=0.0)
         windows, headings = (
-            max((fsum(rare[term] for term in says) for says in texts if says), default=0.0)
+            max((fsum(map(rare.__getitem__, says)) for says in texts if says), default=0.0)
             for texts in (passages.counted_near, topics.headings)
         )
         if max(windows, headings) >= _COVERED * weight:
@@ -239,9 +240,8 @@ def relevance(
         if text:
             share = lengths[row] / (average or 1.0)
             norm = saturation * (1 - _LENGTH_SHARE + _LENGTH_SHARE * share)
-            scores[row] = fsum(
-                factors[term] * count / (count + norm) for term, count in text.items()
-            )
+            terms = [factors[term] * count / (count + norm) for term, count in text.items()]
+            scores[row] = fsum(terms)
     return scores
 
 
@@ -268,8 +268,8 @@ def score(passages: Passages, topics: Topics, rare: Rare, terms: int) -> Scores:
         # Lifts a text that has all terms of a short query above every other one.
         if highest and len(passages.says[row]) == len(rare) and not passages.asks[row]:
             scores[row] += highest
-        if topic >= 0:
-            best[topic] = max(best[topic], scores[row])
+        if topic >= 0 and scores[row] > best[topic]:
+            best[topic] = scores[row]
     all_said = (len(heading) == len(rare) for heading in topics.headings)
     lifted = [one + 2 * highest * said for one, said in zip(best, all_said, strict=True)]
     return Scores(scores, lifted)
