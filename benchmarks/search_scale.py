@@ -7,7 +7,8 @@
 
 Made-up efforts have two turns each. Half of their words are from a vocabulary of 50,000 with Zipf's
 frequencies. A query is five words of one turn; "found first" is how often its effort comes first.
-CPU is the CPU time of a search, which other programs hardly influence.
+CPU is the CPU time of a search, which other programs hardly influence. "archive / raw" is the size
+of the database beside that of the texts, "index / raw" the size of the index of words.
 
 With --semantic each passage and each heading has a random vector of 384 numbers. The first search
 reads the vectors. The time to embed a query is not included. With --url the archive is in that
@@ -32,6 +33,7 @@ from random_vectors import SIZE, fill, nearest_found
 from report import argument_parser, percent, spread, stored_bytes, timed, write
 
 from ebbtide import SqlArchive
+from ebbtide.memory.archive.schema import headed, said
 from ebbtide.memory.record import Owner, Tip
 from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.memory.settings import Settings
@@ -150,7 +152,15 @@ def measured(
         if isinstance(place, Path):
             stored = stored_bytes(place, "**/*.sqlite*")
             row |= {"archive / raw": round(stored / session.raw, 2)}
+            row |= {"index / raw": round(index_bytes(place) / session.raw, 2)}
         yield row
+
+
+def index_bytes(place: Path) -> int:
+    """Return the bytes of the index of words that SQLite has of passages and headings."""
+    sizes = (f"(SELECT sum(length(block)) FROM {table.name}_data)" for table in (said, headed))  # noqa: S608 (ours)
+    with SqlArchive(place, durable=False) as archive, archive.database.reading() as connection:
+        return int(connection.exec_driver_sql(f"SELECT {' + '.join(sizes)}").scalar_one())
 
 
 def main() -> None:
