@@ -1,7 +1,6 @@
 """Copying an archive: to the other kind of database and back, stopped and gone on with."""
 
-import subprocess
-import sys
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -35,6 +34,7 @@ from tests.memory.archive.whole_sessions import (
     sessions_of,
 )
 from tests.memory.turns import OWNER, START, answer, commit_all, concluded, human, opened, turn
+from tests.processes import begun
 
 DAMAGE = "UPDATE ebbtide_turns SET {} = '\\x{}' WHERE turn = {}"
 
@@ -211,14 +211,17 @@ def _long(archive: SqlArchive) -> None:
             tip = archive.commit(owner, tip, turn(at, f"turn {at} of {number} says " * 9)).tip
 
 
-def _killed_after(lines: int, source: str, target: str) -> list[str]:
+def _killed_after(lines: int, source: str, target: str, folder: Path) -> None:
     """Start a copy, kill it after so many lines, in the middle of the next session."""
-    command = [sys.executable, str(PROGRAM), source, target]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        said = [process.stdout.readline() for _ in range(lines)]
+    pipe = folder / f"pipe{lines}"
+    os.mkfifo(pipe)
+    streams = [os.devnull, str(pipe), os.devnull]
+    process = begun([str(PROGRAM), source, target], folder, None, streams)
+    with pipe.open() as said:
+        for _ in range(lines):
+            said.readline()
         process.kill()
-    return said
+    process.join()
 
 
 @pytest.mark.parametrize("lines", [1, 3])
@@ -228,7 +231,7 @@ def test_killed_it_goes_on_where_it_was(
     """Killed in the middle of a session, a copy has whole sessions alone, and goes on."""
     _long(disk)
 
-    _killed_after(lines, str(tmp_path / "disk"), database.url)
+    _killed_after(lines, str(tmp_path / "disk"), database.url, tmp_path)
 
     with SqlArchive(database.url) as target:
         left, wanted = all_of(target), all_of(disk)
@@ -244,7 +247,7 @@ def test_killed_again_and_again_it_ends(disk: SqlArchive, tmp_path: Path) -> Non
     target = tmp_path / "target"
 
     for done in range(0, SESSIONS, 2):
-        _killed_after(done + 1, str(tmp_path / "disk"), str(target))
+        _killed_after(done + 1, str(tmp_path / "disk"), str(target), tmp_path)
 
     with SqlArchive(target) as kept:
         assert len(all_of(kept)) >= SESSIONS - 1
