@@ -407,15 +407,6 @@ def test_middleware(tmp_path: Path) -> None:
     assert ours["checkpoint bytes a turn"] < plain["checkpoint bytes a turn"]
 
 
-def test_hops(tmp_path: Path) -> None:
-    """A plain turn has a bounded way, which is longer than that of an agent without a memory."""
-    *ours, plain = results("hops", tmp_path)["rows"]
-
-    assert ours[0]["turn"] == plain["turn"] == "plain turn"
-    assert plain["changes of file"] < ours[0]["changes of file"] < 650
-    assert plain["functions"] < ours[0]["functions"] < 650
-
-
 @pytest.mark.soak
 def test_archive_load(tmp_path: Path, database: Database) -> None:
     """A process that dies half-way loses nothing, and doubles nothing."""

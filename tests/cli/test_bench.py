@@ -13,14 +13,20 @@ from tests.processes import ROOT, ended
 def test_a_benchmark_runs_from_a_folder_of_the_checkout(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Its results are in the folder that is named, in the small size of `make bench`."""
+    """Its results are in the folder that is named, in the small size of `make bench`.
+
+    A plain turn has a bounded way, which is longer than that of an agent without a memory.
+    """
     monkeypatch.chdir(ROOT / "docs")
 
     result = run("bench", "hops", "--out", str(tmp_path / "out"))
 
     assert result.exit_code == 0
     rows = json.loads((tmp_path / "out" / "hops.json").read_text(encoding="utf-8"))["rows"]
-    assert any(row["agent"] == "create_agent" for row in rows)
+    ours, plain = rows[0], rows[-1]
+    assert (ours["turn"], plain["turn"], plain["agent"]) == (*["plain turn"] * 2, "create_agent")
+    assert plain["changes of file"] < ours["changes of file"] < 650
+    assert plain["functions"] < ours["functions"] < 650
     assert str(tmp_path / "out") in result.stdout
 
 
