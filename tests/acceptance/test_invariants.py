@@ -296,8 +296,7 @@ DOING = st.lists(
 def done(root: str, doing: Sequence[tuple[str, str]], chosen: Settings) -> list[Said]:
     """Do something with three concluded efforts in each turn; say nothing in every third one."""
     here = stage(Path(root), settings=chosen)
-    for work in WORKS[:3]:
-        here.work(work)
+    here.works(*WORKS[:3])
     said = here.chat(4)
     for tool, name in doing:
         said += [here.use(tool, effort_id=name)] if tool else here.chat(1)

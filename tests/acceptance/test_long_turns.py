@@ -18,8 +18,13 @@ from tests.doubles import call, together
 
 def test_calls_and_results_stay_together(tmp_path: Path) -> None:
     """03, The hard budget: 64 parallel calls with huge results fit, each with its result."""
-    here = stage(tmp_path, settings=SMALL, tools=[look_up])
-    many = together(*(call("look_up", what="page") for _ in range(64)))
+
+    def open_page(name: str) -> str:
+        """Open a page, which is larger than the budget."""
+        return f"{name} {PAGE[:15_000]}"
+
+    here = stage(tmp_path, settings=SMALL, tools=[open_page])
+    many = together(*(call("open_page", name="harbour") for _ in range(64)))
 
     said = here.say("Look them up.", many, "Done.")
 
