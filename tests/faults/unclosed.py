@@ -28,6 +28,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
+from typer.testing import CliRunner
 
 from ebbtide import (
     DiskArchive,
@@ -42,6 +43,7 @@ from ebbtide import (
     restore,
     transcript,
 )
+from ebbtide.cli.main import app
 from ebbtide.memory.archive.transfer import copy
 from tests.databases import Database
 from tests.doubles import ScriptedModel
@@ -211,6 +213,12 @@ def of_the_readme(folder: Path) -> None:
     assert said.getvalue() == block.said
 
 
+def chat(folder: Path) -> None:
+    """Run the command, which opens an archive, checkpoints and an event loop."""
+    said = CliRunner().invoke(app, ["chat", "--root", str(folder)], input="hello\n/efforts\n")
+    assert "no efforts yet" in said.output
+
+
 def in_postgres(uri: str) -> list[str]:
     """Have turns in threads, on PostgreSQL; return the queries of connections left."""
     agent = create_memory_agent(model(), archive=SqlArchive(Database(uri).url))
@@ -229,7 +237,7 @@ def in_postgres(uri: str) -> list[str]:
 PROGRAMS: tuple[Program, ...] = (
     *(invoke, default_archive, stream, asynchronous, batch, threads, checkpoints_in_sqlite),
     *(middleware, inside_a_graph, by_commands, failing_model, failing_archive, transferred),
-    *(attention_alone, forked, of_the_readme),
+    *(attention_alone, forked, of_the_readme, chat),
 )
 
 
