@@ -329,7 +329,7 @@ def test_there_is_no_plot_without_matplotlib(tmp_path: Path) -> None:
 def test_attention(tmp_path: Path, database: Database, redis_server: RedisServer) -> None:
     """In any place the same memories, those of the last weeks, are in attention at each size."""
     urls = ("--postgres", database.url, "--redis", f"unix://{redis_server.socket}")
-    rows = results("attention", tmp_path, "40", "60", *urls, "--calls", "20")["rows"]
+    rows = results("attention", tmp_path, "40", "60", *urls, "--calls", "5")["rows"]
 
     places = ("SQLite", "PostgreSQL", "SQLite behind Redis")
     sizes = [(row["memories"], row["kept in"]) for row in rows]
@@ -355,7 +355,7 @@ def test_archive_scale_on_postgresql(tmp_path: Path, database: Database, copies:
 
 def test_archive_scale_on_sqlite(tmp_path: Path) -> None:
     """So it is in a file."""
-    made = results("archive_scale", tmp_path, "--turns", "200", name="archive_scale_sqlite")
+    made = results("archive_scale", tmp_path, "--turns", "100", name="archive_scale_sqlite")
 
     assert made["rows"][0]["database"] == "SQLite"
 
