@@ -1,4 +1,8 @@
-"""What holds for all tests: no keys, no deadlines, and on demand no skips."""
+"""What holds for all tests: no keys, no deadlines, and on demand no skips.
+
+What takes long to import is imported by the fixtures: the process that starts the workers reads
+this file before they begin, and needs none of it.
+"""
 
 import gc
 import os
@@ -10,21 +14,18 @@ from importlib import import_module
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import hypothesis
 import pytest
 from _pytest.doctest import DoctestModule
-from sqlalchemy import Engine
-from sqlalchemy.engine.default import DefaultDialect
-from sqlalchemy.util import LRUCache
 
-from ebbtide.nodes import ask
-from tests import agents
-from tests.databases import Database, Server, serving
 from tests.draws import SOAK, examples
-from tests.redis_server import RedisServer, serving_redis
+
+if TYPE_CHECKING:
+    from tests.databases import Database, Server
+    from tests.redis_server import RedisServer
 
 SECRETS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "LANGSMITH_API_KEY", "LANGSMITH_TRACING")
 NO_SKIP = "EBBTIDE_NO_SKIP"
@@ -64,24 +65,26 @@ def _authorities_read_once() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def _statements_compiled_once() -> Iterator[None]:
     """Let all archives share what SQLAlchemy compiled for one: each test has its own."""
-    compiled: Any = LRUCache(2_000)
-    made = Engine.__init__
+    library, dialects = import_module("sqlalchemy"), import_module("sqlalchemy.engine.default")
+    compiled = library.util.LRUCache(2_000)
+    made = library.Engine.__init__
 
-    def sharing(engine: Engine, *args: Any, **kwargs: Any) -> None:
+    def sharing(engine: Any, *args: Any, **kwargs: Any) -> None:
         made(engine, *args, **kwargs)
         engine._compiled_cache = compiled
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DefaultDialect, "__eq__", lambda one, other: type(one) is type(other))
-        patch.setattr(DefaultDialect, "__hash__", lambda one: hash(type(one)))
-        patch.setattr(Engine, "__init__", sharing)
+        dialect = dialects.DefaultDialect
+        patch.setattr(dialect, "__eq__", lambda one, other: type(one) is type(other))
+        patch.setattr(dialect, "__hash__", lambda one: hash(type(one)))
+        patch.setattr(library.Engine, "__init__", sharing)
         yield
 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for nothing between two attempts to reach a model, unless the provider says so."""
-    monkeypatch.setattr(ask, "FIRST_WAIT", 0.0)
+    monkeypatch.setattr("ebbtide.nodes.ask.FIRST_WAIT", 0.0)
 
 
 @pytest.fixture(scope="session")
@@ -92,40 +95,40 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[Server]:
+def postgres() -> Iterator["Server"]:
     """Yield a PostgreSQL server, started when the first test asks for it."""
-    with serving() as server:
+    with import_module("tests.databases").serving() as server:
         yield server
 
 
-@pytest.fixture(params=[*agents.ENTRIES])
+@pytest.fixture(params=["graph", "middleware"])
 def entry(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Run a test with the graph and with the middleware: what it talks to is made so."""
-    monkeypatch.setattr(agents, "entry", request.param)
+    monkeypatch.setattr("tests.agents.entry", request.param)
     return str(request.param)
 
 
 @pytest.fixture
-def database(postgres: Server) -> Database:
+def database(postgres: "Server") -> "Database":
     """Return an empty database."""
     return postgres.database()
 
 
 @pytest.fixture(scope="session")
-def shared_database(postgres: Server) -> Database:
+def shared_database(postgres: "Server") -> "Database":
     """Return a database that tests empty and share, one after the other."""
     return postgres.database()
 
 
 @pytest.fixture(scope="session")
-def running_redis() -> Iterator[RedisServer]:
+def running_redis() -> Iterator["RedisServer"]:
     """Yield a Redis server, started when the first test asks for it."""
-    with serving_redis() as server:
+    with import_module("tests.redis_server").serving_redis() as server:
         yield server
 
 
 @pytest.fixture
-def redis_server(running_redis: RedisServer) -> RedisServer:
+def redis_server(running_redis: "RedisServer") -> "RedisServer":
     """Return a Redis server that holds nothing."""
     with running_redis.client() as client:
         client.flushall()
