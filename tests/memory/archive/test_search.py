@@ -20,8 +20,8 @@ LATER = (
 )
 WORDS = [*" ".join(SYNONYMS).split(), *LATER.split()]
 QUERIES = [
-    *WORDS[::2],
-    *(f"{one} {two}" for one, two in zip(WORDS[1::2], WORDS[6::2], strict=False)),
+    *WORDS[::4],
+    *(f"{one} {two}" for one, two in zip(WORDS[1::4], WORDS[6::4], strict=False)),
 ]
 
 
