@@ -9,12 +9,14 @@ import runpy
 import signal
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import forkserver, get_context
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TextIO
 
 import pytest
 
@@ -80,6 +82,21 @@ def begun(
     process = forks().Process(target=_main, args=([*arguments], folder, told, [*streams]))
     process.start()
     return process
+
+
+@contextmanager
+def printing(arguments: Sequence[str], folder: Path) -> Iterator[TextIO]:
+    """Run Python with these arguments, yield what it prints while it runs, and kill it."""
+    with TemporaryDirectory() as kept:
+        pipe = Path(kept, "stdout")
+        os.mkfifo(pipe)
+        process = begun(arguments, folder, None, [os.devnull, str(pipe), os.devnull])
+        with pipe.open(encoding="utf-8") as printed:
+            try:
+                yield printed
+            finally:
+                process.kill()
+                process.join()
 
 
 def _main(

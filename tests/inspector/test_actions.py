@@ -1,10 +1,8 @@
 """What the page of a local server changes, over real HTTP, and what is refused."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from subprocess import PIPE, Popen
 from typing import Any
 
 import httpx
@@ -17,7 +15,7 @@ from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.record import Owner, Tip
 from ebbtide.testing import ScriptedModel
 from tests.inspector.browser import serving
-from tests.processes import ended
+from tests.processes import ended, printing
 
 TOKEN = "the-token"  # noqa: S105 (of these tests)
 OWN = {"X-Ebbtide": "1"}
@@ -156,17 +154,13 @@ def test_command(tmp_path: Path) -> None:
     said = "Let's work on the auth bug\nThe token expires.\n"
     chat = [*run, "chat", "--thread", "t", "--model", "scripted", *root]
     assert ended(chat, tmp_path, typed=said).code == 0
-    inspect = [sys.executable, *run, "inspect", "--no-browser", "--actions", *root]
-    with Popen(inspect, stdout=PIPE, text=True, cwd=tmp_path) as started:
-        try:
-            assert started.stdout is not None
-            address = httpx.URL([started.stdout.readline() for _ in range(2)][1].strip())
-            with httpx.Client(follow_redirects=True, timeout=60) as page:
-                page.get(address)
-                close = address.join("/threads/t/efforts/close?effort=auth-bug")
-                answer = page.post(close, headers=OWN)
-        finally:
-            started.kill()
+    inspect = [*run, "inspect", "--no-browser", "--actions", *root]
+    with printing(inspect, tmp_path) as lines:
+        address = httpx.URL([lines.readline() for _ in range(2)][1].strip())
+        with httpx.Client(follow_redirects=True, timeout=60) as page:
+            page.get(address)
+            close = address.join("/threads/t/efforts/close?effort=auth-bug")
+            answer = page.post(close, headers=OWN)
 
     assert answer.status_code == 200, answer.text
     assert answer.json()["result"]["status"] == "concluded"

@@ -1,6 +1,5 @@
 """Copying an archive: to the other kind of database and back, stopped and gone on with."""
 
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -34,7 +33,7 @@ from tests.memory.archive.whole_sessions import (
     sessions_of,
 )
 from tests.memory.turns import OWNER, START, answer, commit_all, concluded, human, opened, turn
-from tests.processes import begun
+from tests.processes import printing
 
 DAMAGE = "UPDATE ebbtide_turns SET {} = '\\x{}' WHERE turn = {}"
 
@@ -211,17 +210,11 @@ def _long(archive: SqlArchive) -> None:
             tip = archive.commit(owner, tip, turn(at, f"turn {at} of {number} says " * 9)).tip
 
 
-def _killed_after(lines: int, source: str, target: str, folder: Path) -> None:
+def _killed_after(lines: int, source: str, target: str) -> None:
     """Start a copy, kill it after so many lines, in the middle of the next session."""
-    pipe = folder / f"pipe{lines}"
-    os.mkfifo(pipe)
-    streams = [os.devnull, str(pipe), os.devnull]
-    process = begun([str(PROGRAM), source, target], folder, None, streams)
-    with pipe.open() as said:
+    with printing([str(PROGRAM), source, target], Path.cwd()) as said:
         for _ in range(lines):
             said.readline()
-        process.kill()
-    process.join()
 
 
 @pytest.mark.parametrize("lines", [1, 3])
@@ -231,7 +224,7 @@ def test_killed_it_goes_on_where_it_was(
     """Killed in the middle of a session, a copy has whole sessions alone, and goes on."""
     _long(disk)
 
-    _killed_after(lines, str(tmp_path / "disk"), database.url, tmp_path)
+    _killed_after(lines, str(tmp_path / "disk"), database.url)
 
     with SqlArchive(database.url) as target:
         left, wanted = all_of(target), all_of(disk)
@@ -247,7 +240,7 @@ def test_killed_again_and_again_it_ends(disk: SqlArchive, tmp_path: Path) -> Non
     target = tmp_path / "target"
 
     for done in range(0, SESSIONS, 2):
-        _killed_after(done + 1, str(tmp_path / "disk"), str(target), tmp_path)
+        _killed_after(done + 1, str(tmp_path / "disk"), str(target))
 
     with SqlArchive(target) as kept:
         assert len(all_of(kept)) >= SESSIONS - 1
