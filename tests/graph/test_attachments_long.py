@@ -15,7 +15,7 @@ from tests.files import pdf, png, wav
 from tests.openai_server import Say
 from tests.provider_server import provided
 
-BUDGET, TURNS = 8_000, 45
+BUDGET, TURNS = 8_000, 30
 TALK = "We talk about what is to be done in the flats. " * 4
 PHOTOS = {
     turn: {
@@ -33,11 +33,11 @@ DOCUMENTS = {
         "mime_type": "application/pdf",
         "filename": f"lease-of-flat-{turn}.pdf",
     }
-    for turn, pages in ((20, 2), (41, 8))
+    for turn, pages in ((14, 2), (27, 8))
 }
-RECORDING = {30: {"type": "audio", "base64": wav(9), "mime_type": "audio/wav", "filename": "v.wav"}}
+RECORDING = {20: {"type": "audio", "base64": wav(9), "mime_type": "audio/wav", "filename": "v.wav"}}
 ATTACHED = {**PHOTOS, **DOCUMENTS, **RECORDING}
-WORDS = {41: "Page 8 of the lease of flat 41."}
+WORDS = {27: "Page 8 of the lease of flat 27."}
 """What is sent of a document that needs more than the budget has."""
 
 
@@ -80,8 +80,8 @@ def test_many_turns_with_attachments(tmp_path: Path) -> None:
         assert data in back[turn][1]
         found = commands.search(agent, THREAD, block["filename"])["results"]
         assert turn in {passage["turn"] for one in found for passage in one["passages"]}
-    newest, more = transcript(agent, THREAD, limit=50)
-    oldest, no_more = transcript(agent, THREAD, before=len(sent) + len(back) - 49)
+    newest, more = transcript(agent, THREAD, limit=20)
+    oldest, no_more = transcript(agent, THREAD, before=len(sent) + len(back) - 19)
     said = [json.dumps(m.content) for m in (*oldest, *newest) if m.type == "human"]
     assert (len(said), more, no_more) == (len(sent) + len(back), True, False)
     assert all(f"Turn {turn}. " in said[turn - 1] for turn in sent)
