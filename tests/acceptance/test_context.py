@@ -32,7 +32,7 @@ from tests.agents import THREAD, Talk
 from tests.doubles import ScriptedModel, Sent, call, together
 
 SMALL = Settings(context_budget=4_000)
-PAGE = " ".join(f"word{number}" for number in range(4_000))
+PAGE = " ".join(f"word{number}" for number in range(2_000))
 """A text that is larger than a small budget."""
 
 FORGED = (
