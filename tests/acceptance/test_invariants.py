@@ -67,7 +67,7 @@ TALK = st.lists(st.tuples(SAID, st.lists(STEP, max_size=3), SAID), min_size=1, m
 """Turns: what the user says, what the model does, its answer."""
 
 SMALL = Settings(context_budget=4_000)
-FEW = settings(max_examples=examples(6), phases=[Phase.generate])
+FEW = settings(max_examples=examples(4), phases=[Phase.generate])
 """The first example that fails is told as it was drawn: to make it smaller takes minutes."""
 
 
