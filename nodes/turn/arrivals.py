@@ -136,14 +136,15 @@ def _without_history(arrived: SplitInput, view: ArchiveView) -> SplitInput:
     It does if the last turn is in it, or was erased. Edits in it are edits of the archived turns.
     Of a history with ids, LangGraph leaves what `messages` has at its place, before the rest.
     """
-    start = question_start(arrived.new)
-    sent = arrived.new[:start]
-    again = compared(sent, {}, view)
-    if again.has_ids and again.newest != view.tip.turn:
-        again = compared([*sent, *arrived.past], {}, view)
-    if not view.tip.turn or again.newest != view.tip.turn:
+    start, known, last = question_start(arrived.new), arrived.known, view.tip.turn
+    again = compared(arrived.new[:start], {}, view)
+    is_whole = again.newest == last
+    if again.has_ids:
+        is_whole |= known.newest == last or last in {*known.turns, *again.turns}
+    if not last or not is_whole:
         return arrived
-    known = again if again.edits or again.unknown else arrived.known
+    if again.edits or again.unknown:
+        known = again.joined(known) if again.has_ids else again
     return replace(arrived, new=[*again.before, *arrived.new[start:]], known=known)
 
 

@@ -5,7 +5,7 @@ Ids alone do not tell: models repeat them, clients choose them, and an edit keep
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from ...memory.record import Record
 from ...memory.state_block import as_stored, as_users_see, with_blocks
 from ...memory.tool_names import MEMORY_TOOLS
 from ...memory.view import ArchiveView
-from .langchain_messages import to_dicts
+from .langchain_messages import MADE_HERE, to_dicts
 
 MOST_TURNS = 100
 """Archived turns read at once, and the most that messages are compared with."""
@@ -42,6 +42,16 @@ class Compared:
     before: Sequence[BaseMessage] = ()
     newest: int = 0
     has_ids: bool = False
+
+    def joined(self, later: "Compared") -> "Compared":
+        """Return what is known of these messages and of later ones; edits among these count."""
+        turns = {**self.turns, **later.turns, **{n: self.turns[n] for n in self.edits}}
+        return replace(
+            later,
+            turns={number: turns[number] for number in sorted(turns)},
+            edits={**later.edits, **self.edits},
+            unknown=[*self.unknown, *later.unknown],
+        )
 
 
 class _Archived(NamedTuple):
@@ -129,8 +139,19 @@ def _places(
                 # A model that repeats an id puts its answer in the place of an earlier one.
                 if plain[at]["type"] in kinds[next_one:] and now[at] not in elsewhere:
                     place = kinds.index(plain[at]["type"], next_one)
+                    if at == until - 1 and plain[at]["type"] == "human":
+                        place = _asked(archived, i + place, end) - i
                     yield at, i + place
                     next_one = place + 1
+
+
+def _asked(archived: Sequence[_Archived], first: int, end: int) -> int:
+    """Return the question, from `first` on, that the message at `end` answers, else `first`."""
+    for at in range(end - 1, first, -1):
+        if archived[at].shown["type"] == "human":
+            is_answer = end < len(archived) and archived[end].shown["type"] in MADE_HERE
+            return at if is_answer and archived[at].turn == archived[end].turn else first
+    return first
 
 
 def _is_edited(message: Message, original: _Archived) -> bool:

@@ -7,6 +7,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from langgraph.types import Overwrite
 
 from ebbtide import erase, restore
 from ebbtide.memory.messages import text
@@ -354,6 +355,19 @@ def test_last_turn_that_was_removed_behind_one_without_an_answer(tmp_path: Path)
     state = chat.say("New.")
 
     assert told(chat, state) == [["One.", "1"], ["Two."], ["Three.", "3"], ["New.", "4"]]
+
+
+def test_edited_question_behind_a_removed_turn(tmp_path: Path) -> None:
+    """With another id, too, it is the question whose answer follows it."""
+    chat = three(tmp_path, "4")
+    one, first, _, _, three_, answer = chat.agent.get_state(THREAD).values["messages"]
+    changed = three_.model_copy(update={"content": "Edited.", "id": "new"})
+    kept: Any = {"messages": Overwrite([one, first, changed, answer])}
+    chat.agent.update_state(THREAD, kept)
+
+    state = chat.say("Four.")
+
+    assert told(chat, state) == [["One.", "1"], ["Two.", "2"], ["Edited.", "3"], ["Four.", "4"]]
 
 
 def test_old_question_that_is_said_anew_behind_a_removed_turn(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_long_history_that_is_handed_over(tmp_path: Path, monkeypatch: pytest.Mo
     assert found[3:] == [["New.", "4"]]
 
 
-@pytest.mark.parametrize("edited", [None, 0, 3])
+@pytest.mark.parametrize("edited", [None, 0, 3, 4])
 def test_history_that_is_handed_over_with_ids(tmp_path: Path, edited: int | None) -> None:
     """LangGraph leaves the newest turns at their place in `messages`: older ones are no news."""
     chat = talk(tmp_path, lambda _: "OK.", checkpointer=InMemorySaver())
@@ -97,3 +97,20 @@ def test_history_that_is_handed_over_with_ids(tmp_path: Path, edited: int | None
 
     assert found == [[question, "OK."] for question in (*words, "New.")]
     assert chat.branches == (1 if edited is None else 2)
+
+
+@pytest.mark.parametrize("edited", [0, 2])
+def test_ids_that_a_client_had_lost_before(tmp_path: Path, edited: int) -> None:
+    """The state has others then: a history with those of the archive is still no news."""
+    chat = talk(tmp_path, lambda _: "OK.", checkpointer=InMemorySaver())
+    history = [*chat.say_all(["One.", "Two."])[-1]["messages"]]
+    chat.agent.checkpointer.delete_thread("t")  # type: ignore[union-attr]
+    handed_over(chat, *[(message.type, message.text) for message in history])
+    history += chat.agent.get_state(THREAD).values["messages"][-2:]
+    words = ["One.", "Two.", "New."]
+    words[edited] = "Edited."
+    history[2 * edited] = history[2 * edited].model_copy(update={"content": "Edited."})
+
+    found = handed_over(chat, *history)
+
+    assert found == [[question, "OK."] for question in (*words, "New.")]
