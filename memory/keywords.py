@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from itertools import chain, islice, pairwise
+from itertools import chain, filterfalse, islice, pairwise
 from math import log
 from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
 
@@ -441,27 +441,53 @@ def keywords(
 ) -> dict[str, float]:
     """Return up to `limit` keywords: the terms of the heading, then of the log the frequent ones.
 
-    After `full_weight` keywords the user's other words in the log weigh less than 1. As many
-    identifiers that only tools say follow, and as many terms that only the assistant and tools say.
+    After `full_weight` keywords the user's other words in the log weigh less than 1. Identifiers of
+    the log are at most half of the keywords, unless the user says too little. As many files and
+    addresses that only tools say follow, as many of their other identifiers, and as many terms that
+    only the assistant and tools say.
 
     >>> said = {"type": "human", "data": {"content": "axios fails in api.ts"}}
     >>> keywords(["auth-bug"], [counted([said])], 5)
     {'auth': 1.0, 'bug': 1.0, 'api.ts': 1.0, 'axio': 1.0, 'fail': 1.0}
     """
-    total = Counts()
-    for turn in turns:
+    log, total = [*turns], Counts()
+    for turn in log:
         total.user.update(turn.user)
         total.others.update(turn.others)
-        total.marks.update(turn.marks)
-        total.results.update(turn.results)
     weights = dict.fromkeys(chain.from_iterable(map(terms_of, heading)), 1.0)
-    for mark, _ in total.marks.most_common():
-        weights.setdefault(mark, 1.0)
+    identifiers = _frequent([turn.marks for turn in log])
+    weights |= dict.fromkeys(identifiers[: limit // 2], 1.0)
     for term, _ in total.user.most_common():
         weights.setdefault(term, 1.0 if len(weights) < full_weight else _LOG_WEIGHT)
+    for mark in identifiers[limit // 2 :]:
+        weights.setdefault(mark, 1.0)
     weights = dict(islice(weights.items(), limit))
-    for mark, _ in total.results.most_common(limit):
+    found = _frequent([turn.results for turn in log])
+    others = [*filterfalse(_is_place, found)]
+    for mark in (*[*filter(_is_place, found)][:limit], *others[:limit]):
         weights.setdefault(mark, 1.0)
     for term, _ in total.others.most_common(limit):
         weights.setdefault(term, ASSISTANT_WEIGHT)
     return weights
+
+
+def _frequent(counts: Sequence[Counter[str]]) -> list[str]:
+    """Return the terms of a log, the most frequent first, of equals the one that was said last.
+
+    >>> _frequent([Counter("ab"), Counter("acd")])
+    ['a', 'd', 'c', 'b']
+    """
+    total = Counter[str]()
+    for turn in reversed(counts):
+        for term in reversed(turn):
+            total[term] += turn[term]
+    return [term for term, _ in total.most_common()]
+
+
+def _is_place(mark: str) -> bool:
+    """Tell whether an identifier is a file, a path or an address.
+
+    >>> _is_place("src/auth"), _is_place("auth.ts"), _is_place("err_config_key")
+    (True, True, False)
+    """
+    return "/" in mark or "." in mark

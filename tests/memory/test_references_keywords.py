@@ -5,18 +5,8 @@ from time import perf_counter
 
 import pytest
 
-from ebbtide.memory.efforts import Effort
-from ebbtide.memory.keywords import (
-    Vocabulary,
-    about,
-    counted,
-    efforts_with,
-    keywords,
-    keywords_of,
-    marks,
-    passages_of,
-)
-from tests.memory.conversations import Conversation, ai, conversation, human
+from ebbtide.memory.keywords import about, counted, keywords, keywords_of, marks, passages_of
+from tests.memory.conversations import Conversation, ai, call, conversation, human, tool
 
 
 @pytest.fixture
@@ -81,6 +71,46 @@ def test_identifiers_of_one_word_are_compared_by_their_stem() -> None:
     assert found == {"server": ("eaddrinus", "maxretri")}
 
 
+PATHS = [f"src/part{number}/file{number}.ts" for number in range(300)]
+ERROR = "Error: EADDRINUSE, see ERR_OSSL_EVP"
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        ["\n".join(PATHS[:100]), ERROR],
+        [ERROR, "\n".join(PATHS[:100])],
+        ["\n".join([*PATHS[:90], ERROR])],
+        ["\n".join(PATHS[:100])] * 3 + [ERROR],
+        [" ".join(f"some_name_{number}" for number in range(300)), ERROR],
+    ],
+)
+def test_many_identifiers_of_results_leave_room_for_an_error_code(results: list[str]) -> None:
+    """Files and paths take no place of codes, and of codes the last ones count."""
+    turns = [counted([tool("1", result)]) for result in results]
+
+    found = keywords(["server"], turns, 200)
+
+    assert {"eaddrinus", "err_ossl_evp"} <= found.keys()
+
+
+def test_the_newest_files_of_results_are_keywords() -> None:
+    """Of those that were listed once."""
+    turns = [counted([tool("1", "\n".join(PATHS[at : at + 60]))]) for at in range(0, 300, 60)]
+
+    assert {"src/part299/file299.ts", "file299.ts"} <= keywords(["server"], turns, 200).keys()
+
+
+def test_identifiers_that_the_assistant_writes_leave_room_for_what_the_user_says() -> None:
+    """A coding agent writes hundreds of them into files."""
+    code = " ".join(f"some_name_{number}" for number in range(250))
+    log = [human("Rotate the certificate."), ai("", call("write_file", text=code))]
+
+    found = keywords(["server"], [counted(log)], 200)
+
+    assert {"rotat", "certif", "some_name_249"} <= found.keys()
+
+
 @pytest.mark.parametrize(
     ("said", "found"),
     [
@@ -107,16 +137,3 @@ def test_pasted_data_without_spaces_take_no_time(character: str) -> None:
 
     assert found[:2] == ["src/auth.ts", "auth.ts"]
     assert perf_counter() - begun < 0.5
-
-
-def test_efforts_with_a_keyword_are_counted_as_they_change() -> None:
-    """Of a vocabulary that follows another the efforts that changed or left count no longer."""
-    css, auth, api = (Effort(name, "concluded") for name in ("css", "auth", "api"))
-    old = {"css": {"grid": 1.0, "login": 1.0}, "auth": {"login": 0.4}}
-    new = {"css": {"grid": 1.0}, "api": {"grid": 1.0}}
-
-    before = Vocabulary().followed({"css": (css, "1"), "auth": (auth, "2")}, old.__getitem__)
-    after = before.followed({"css": (css, "3"), "api": (api, "4")}, new.__getitem__)
-
-    assert efforts_with({"grid", "login"}, before) == {"grid": 1, "login": 2}
-    assert efforts_with({"grid", "login"}, after) == {"grid": 2}
