@@ -137,12 +137,14 @@ def hyphenated(text: str) -> str:
     lower = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).lower())
     if lower.isascii():
         return "-".join(_ASCII.findall(lower))
-    plain = ""
-    for character in _SELECTORS.sub("", lower):
-        kind = unicodedata.category(character)
-        on_letter = plain[-1:].strip() and kind in {"Mn", "Mc"}
-        separator = "" if kind == "Cf" else " "
-        plain += character if on_letter or character.isalnum() else separator
+    plain = _SELECTORS.sub("", lower)
+    kinds = {character: unicodedata.category(character) for character in {*plain}}
+    marks = "".join(one for one, kind in kinds.items() if kind in {"Mn", "Mc"})
+    # One character at a time takes seconds for a long text.
+    apart = {one for one in kinds if not one.isalnum() and one not in marks}
+    plain = plain.translate({ord(one): "" if kinds[one] == "Cf" else " " for one in apart})
+    if marks:  # those on no letter divide words
+        plain = re.sub(rf"(?:(?<= )|^)[{re.escape(marks)}]+", " ", plain)
     return "-".join(plain.split())
 
 

@@ -31,8 +31,8 @@ from .names import SLUG_LENGTH, hyphenated, is_qualified, parted
 from .recalled import result_of
 from .record import Event
 from .running_turn import RunningTurn
-from .search.languages import language, stemmed
-from .search.terms import CJK, content, folded, long_enough, spellings, stem, words
+from .search.inflected import inflected
+from .search.terms import CJK, content, long_enough, words
 from .transcript import visible_text
 
 _TOKEN = re.compile(f"[{CJK}]|[^-{CJK}]+")
@@ -46,6 +46,8 @@ _QUALIFIED = re.compile(r"(?<![\w.:@%~/-])[\w.:@%~-]{1,160}/[\w-]{1,64}(?![\w/-]
 
 _NAME_WORDS = 16  # words of the longest name that is looked for in a text
 _AT_ONCE = 10_000  # ids of a long text that are looked up at once: all of a page would fill memory
+_PIECE = 2_000  # characters of a long text whose words are looked up at once: each has too many
+_LONGEST_NAME = 2 * SLUG_LENGTH  # characters of an id as people may write it
 _QUALIFIED_IDS = 8  # qualified ids of one text that are looked up: each may cost a query
 
 
@@ -59,11 +61,14 @@ def mentionable(text: str) -> frozenset[str]:
     return frozenset(_runs_of_words(text))
 
 
-def _runs_of_words(text: str) -> Iterator[str]:
+def _runs_of_words(text: str, first: Collection[str] = ()) -> Iterator[str]:
+    """Yield the runs of successive words, with `first` only those that begin with one of these."""
     line = hyphenated(text)
     spans = [*map(re.Match.span, _TOKEN.finditer(line))]
-    for first, (start, _) in enumerate(spans):
-        for _, end in spans[first : first + _NAME_WORDS]:
+    for at, (start, first_end) in enumerate(spans):
+        if first and line[start:first_end] not in first:
+            continue
+        for _, end in spans[at : at + _NAME_WORDS]:
             if end - start > SLUG_LENGTH:
                 break
             yield line[start:end]
@@ -139,6 +144,11 @@ def _ids_in(work: RunningTurn, text: str, foreign: Iterable[str]) -> frozenset[s
     if len(text) <= 2 * END:
         return mentionable(text)
     names, found = {parted(name)[1] for name in foreign}, set[str]()
+    stored = work.view.branch.effort_names()
+    if stored is not None:
+        names |= stored | work.state.open.keys() | work.state.summaries.keys()
+        first = {word[0] for word in map(_TOKEN.match, names) if word}
+        return frozenset(names.intersection(_runs_of_words(text, first)) if first else ())
     runs = _runs_of_words(text)  # of a page they are a million
     while part := {*islice(runs, _AT_ONCE)}:
         found |= names & part
@@ -247,56 +257,35 @@ def _as_said(texts: Iterable[str]) -> dict[str, str]:
 
 
 def _inflected(work: RunningTurn, texts: Sequence[str], total: int) -> frozenset[str]:
-    """Return ids of several words that stand in texts with other endings, and ids without marks.
+    """Return ids of several words that stand in texts with other endings, and ids without marks."""
+    in_context = {*work.state.open, *work.state.summaries}
+    own = frozenset(filterfalse(is_qualified, in_context))
+    names = own | _evicted(work, texts, own) if total > len(in_context) else own
+    found = (inflected(names, said, work.settings.language) for said in texts)
+    return frozenset[str]().union(*found)
 
-    An id of one word must stand in the text as it is, marks aside: `apis` is not the effort
-    `api`, since single words are often said without any thought of an effort.
+
+def _evicted(work: RunningTurn, texts: Iterable[str], own: Collection[str]) -> frozenset[str]:
+    """Return efforts outside the context that texts may name: all, unless there are thousands.
+
+    Then those whose id or summary has a rare word of a piece of the text.
     """
-    names = [*filterfalse(is_qualified, (*work.state.open, *work.state.summaries))]
-    if total > len({*work.state.open, *work.state.summaries}):
-        names += _evicted_with_words_of(work, map(ends, texts))
-    spelled = {name: _as_searched(name) for name in names}
-    found = set[str]()
-    for said in texts if spelled else ():
-        spoken = _as_searched(said)
-        lines = [f"-{line}-" for line in spoken]
-        for of in dict.fromkeys(["english", language(said), work.settings.language]):
-            stems = [f"-{_stemmed(line, of)}-" for line in spoken]
-            for name, keys in spelled.items():
-                several = "-" in name
-                forms = [_stemmed(key, of) for key in keys] if several else keys
-                among = stems if several else lines
-                if any(f"-{form}-" in line for form in forms for line in among):
-                    found.add(name)
-    return frozenset(found)
+    names = work.view.branch.effort_names()
+    if names is None:
+        said = map(work.view.branch.pointing, chain.from_iterable(map(_pieces, texts)))
+        found = chain.from_iterable(one.said for one in said)
+        names = frozenset(name for name in found if isinstance(name, str))
+    return names.difference(own)
 
 
-def _as_searched(text: str) -> Sequence[str]:
-    """Return the words of a text, joined by hyphens, as search compares them, in each spelling.
+def _pieces(text: str) -> Iterator[str]:
+    """Yield the pieces of a text, of which each id is in one as a whole.
 
-    >>> _as_searched("Café"), _as_searched("Müller GmbH")
-    (['cafe'], ['muller-gmbh', 'mueller-gmbh'])
+    >>> [len(piece) for piece in _pieces("a" * 2_500)]
+    [2000, 628]
     """
-    return [*dict.fromkeys(hyphenated(folded(spelling)) for spelling in spellings(text))]
-
-
-def _evicted_with_words_of(work: RunningTurn, texts: Iterable[str]) -> list[str]:
-    """Return efforts outside the context whose id or summary has a rare word of these texts."""
-    in_context, view = {*work.state.open, *work.state.summaries}, work.view
-    said = (view.branch.pointing(one).said for one in texts)
-    names = dict.fromkeys(name for found in said for name in found if isinstance(name, str))
-    return [name for name in names if name not in in_context]
-
-
-def _stemmed(line: str, of: str) -> str:
-    """Return hyphenated words by their stems in a language.
-
-    >>> _stemmed("auth-bugs", "english"), _stemmed("rechnungen-prufen", "german")
-    ('auth-bug', 'rechnung-pruf')
-    """
-    split = line.split("-")
-    stems = {word: stem(stemmed(word, of)) for word in {*split}}
-    return "-".join(map(stems.__getitem__, split))
+    for begin in range(0, len(text), _PIECE):
+        yield text[max(0, begin - _LONGEST_NAME) : begin + _PIECE]
 
 
 _REPEATED = 2

@@ -282,6 +282,10 @@ class SqlBranch(Branch):
     def efforts_named(self, ids: Sequence[str]) -> tuple[Effort, ...]:
         return self._ask(*self._place, (), Lineage.efforts_named, ids)
 
+    def effort_names(self) -> frozenset[str] | None:
+        none: frozenset[str] | None = frozenset()
+        return self._ask(*self._place, none, Lineage.effort_names)
+
     def turns_of(self, effort_id: str | None, newest: int | None = None) -> tuple[int, ...]:
         if effort_id is None:
             return self._ask(*self._place, (), Lineage.ambient, newest or 0)

@@ -275,7 +275,7 @@ class Snapshot:
                     unchanged = (one for one in answer.efforts if one.id not in changed_now)
                     listed = (*changed_now.values(), *unchanged)[: arguments[0]]
                     updated = EffortList(listed, answer.total + new)
-                case "_effort_names":
+                case "effort_names":
                     updated = None if answer is None else answer.union(changed_now)
                 case "compression":
                     updated = answer
@@ -415,7 +415,7 @@ class Lineage:
 
     def efforts_named(self, ids: Sequence[str]) -> tuple[Effort, ...]:
         """Return the efforts of these ids that exist, in the order of the ids."""
-        existing = self._effort_names() if len(ids) > _FEW else None
+        existing = self.effort_names() if len(ids) > _FEW else None
         candidates = ids if existing is None else [name for name in ids if name in existing]
         efforts = self.snapshot.efforts
         unread = [name for name in candidates if name not in efforts]
@@ -429,7 +429,7 @@ class Lineage:
         return tuple(effort for name in candidates if (effort := efforts.get(name)))
 
     @_cached
-    def _effort_names(self) -> frozenset[str] | None:
+    def effort_names(self) -> frozenset[str] | None:
         """Return the names of all efforts of the session, None if they are too many to cache."""
         parameters = {"runs": [part.run for part in self.segments], "limit": _MOST_NAMES + 1}
         names = frozenset(self.connection.execute(_EFFORT_NAMES, parameters).scalars())

@@ -140,6 +140,12 @@ class Branch(Protocol):
     def efforts_named(self, ids: Sequence[str]) -> tuple[Effort, ...]:
         """Return the visible efforts with these ids, in the order of the ids."""
 
+    def effort_names(self) -> frozenset[str] | None:
+        """Return the ids of all visible efforts, and maybe of others; None if there are thousands.
+
+        None means that what a text says must be looked up instead.
+        """
+
     def turns_of(self, effort_id: str | None, newest: int | None = None) -> tuple[int, ...]:
         """Return the numbers of the visible turns of an effort, None for no effort, ascending.
 

@@ -119,7 +119,7 @@ def stems(text: str, words: list[str], preset: str = "") -> Iterator[str]:
     """
     of_text, is_ascii = language(text), text.isascii()
     for word in words:
-        of_word = of_text if is_ascii else _of_script(word) or of_text
+        of_word = of_text if is_ascii else script(word) or of_text
         for one in dict.fromkeys([of_word, preset]):
             yield from _stem(word, one)
 
@@ -130,7 +130,7 @@ def stemmed(word: str, of: str) -> str:
     >>> stemmed("rechnungen", "german"), stemmed("ошибки", "german"), stemmed("logins", "english")
     ('rechnung', 'ошибк', 'logins')
     """
-    return next(iter(_stem(word, _of_script(word) or of)), word)
+    return next(iter(_stem(word, script(word) or of)), word)
 
 
 def query_stems(query: str, words: Collection[str], preset: str = "") -> dict[str, frozenset[str]]:
@@ -143,14 +143,19 @@ def query_stems(query: str, words: Collection[str], preset: str = "") -> dict[st
     maybe = [*_FUNCTION_WORDS] if not of_query and len(words) <= _SHORT_QUERY else [of_query]
 
     def of_word(word: str) -> frozenset[str]:
-        script = _of_script(word)
-        found = (_stem(word, one) for one in ([script] if script else [*maybe, preset]))
+        of_script = script(word)
+        found = (_stem(word, one) for one in ([of_script] if of_script else [*maybe, preset]))
         return frozenset(chain.from_iterable(found))
 
     return {word: of_word(word) for word in words}
 
 
-def _of_script(word: str) -> str:
+def script(word: str) -> str:
+    """Return the language of the script that a word begins in, "" if several are written in it.
+
+    >>> script("ошибки"), script("bugs")
+    ('russian', '')
+    """
     if word.isascii():
         return ""
     return next((one for one, letters in _SCRIPTS.items() if letters.match(word)), "")

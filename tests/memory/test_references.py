@@ -170,6 +170,20 @@ def test_a_long_message_names_an_evicted_effort(talk: Conversation, cached: int)
     assert referenced(talk, IN_THE_MIDDLE.format("auth-bug, css")) == ["auth-bug", "css"]
 
 
+@pytest.mark.parametrize("cached", [2_000, 1])
+@pytest.mark.parametrize("said", ["cafe menu", "Cafés-Menüs", "AUTH BUGS"])
+def test_a_long_message_names_an_evicted_effort_as_people_type_it(
+    talk: Conversation, cached: int, said: str
+) -> None:
+    """Without accents or with other endings, in its middle as at its ends."""
+    talk.patch.setattr("ebbtide.memory.archive.lineage._MOST_NAMES", cached)
+    talk.effort("café-menü", "Which soups are there?")
+    talk.follow([[]] * 9)
+
+    name = "auth-bug" if said.isupper() else "café-menü"
+    assert referenced(talk, IN_THE_MIDDLE.format(said)) == [name]
+
+
 def test_keywords_count_at_the_ends_of_a_long_message(talk: Conversation) -> None:
     """What stands between them is pasted: most words of most efforts are somewhere in a page."""
     keywords = "The gateway takes the certificate."

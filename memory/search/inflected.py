@@ -1,0 +1,185 @@
+"""Ids of efforts in a text, with other endings and without accents, as search compares words.
+
+The words of a long text are not all stemmed, which takes seconds: only those that begin as the stem
+of an id's word does.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from ..names import hyphenated
+from .languages import language, script, stemmed
+from .terms import folded, spellings, stem
+
+_CACHED = 16  # sets of ids whose stems are cached, in each language of their sessions' texts
+
+_KEEPING = frozenset(
+    """
+catalan czech danish dutch english finnish french german greek hindi hungarian italian lithuanian
+norwegian polish portuguese romanian russian spanish swedish tamil
+""".split()  # noqa: SIM905 (as a list it has a line for each)
+)
+"""Languages whose stems begin as their words do."""
+
+_KEPT = 2
+"""Letters at the beginning of a word that its stem has too, as `_plain` has them."""
+
+_ARABIC_KEPT = 3
+"""First letters of an Arabic stem that stand together in its words."""
+
+_ARABIC_PLACES = [(at, at + kept) for at in range(5) for kept in range(_ARABIC_KEPT + 1)]
+"""Where they may stand: up to four letters are prefixes."""
+
+_ALIKE = str.maketrans("أإآؤئىy", "اااويي" + "i")
+"""Letters that a stem may have another one for."""
+
+_SQUEEZED = re.compile(r"^([aiou])(?:e|\1)+|^([a-z])\2+")
+"""Umlauts as two letters, and doubled letters, of which stems of some languages keep one."""
+
+_ODD = {
+    "arabic": re.compile("^أ[آأؤإا]|[a-z]"),
+    "dutch": re.compile("^.{,2}ge"),
+    "greek": re.compile("^.{,6}$"),
+}
+"""Words whose stems may begin in another way."""
+
+
+def inflected(names: Collection[str], text: str, preset: str) -> frozenset[str]:
+    """Return which of these ids stand in a text, in its language, a preset one or English.
+
+    An id of one word must stand there as it is, accents aside: `apis` is not the effort `api`,
+    since single words are often said without any thought of an effort.
+
+    >>> sorted(inflected({"auth-bug", "café-menü", "api"}, "The cafe menu, auth bugs, apis", ""))
+    ['auth-bug', 'café-menü']
+    """
+    known, found = frozenset(names), set[str]()
+    for line in _as_searched(text) if known else ():
+        words = line.split("-")
+        distinct = frozenset(words)
+        found.update(_of_one_word(known, distinct))
+        for of in dict.fromkeys(["english", language(text) or "english", preset or "english"]):
+            ids = _by_stems(known, of)
+            for at in ids.places(words, distinct):
+                found.update(ids.at(words, at))
+    return frozenset(found)
+
+
+def _of_one_word(names: frozenset[str], words: frozenset[str]) -> Iterator[str]:
+    spelled = _single(names)
+    for word in words & spelled.keys():
+        yield from spelled[word]
+
+
+@lru_cache(maxsize=_CACHED)
+def _single(names: frozenset[str]) -> Mapping[str, Sequence[str]]:
+    """Return the ids of one word, by their spellings."""
+    found = dict[str, list[str]]()
+    for name in names:
+        for spelled in _as_searched(name) if "-" not in name else ():
+            found.setdefault(spelled, []).append(name)
+    return found
+
+
+@lru_cache(maxsize=_CACHED)
+def _by_stems(names: frozenset[str], of: str) -> "_Ids":
+    """Return the ids of several words by the stems of these in a language."""
+    ids = _Ids(of)
+    for name in names:
+        for spelled in _as_searched(name) if "-" in name else ():
+            ids.add(name, tuple(_stem(word, of) for word in spelled.split("-")))
+    return ids
+
+
+@dataclass(frozen=True, slots=True)
+class _Ids:
+    """Ids by the stems of their words, and how the first two of these begin."""
+
+    of: str
+    named: dict[tuple[str, ...], list[str]] = field(default_factory=dict)
+    lengths: dict[str, set[int]] = field(default_factory=dict)
+    second: dict[str, set[str]] = field(default_factory=dict)
+
+    def add(self, name: str, stems: tuple[str, ...]) -> None:
+        """Add an id; two ids may have the same stems."""
+        self.named.setdefault(stems, []).append(name)
+        self.lengths.setdefault(stems[0], set()).add(len(stems))
+        first, second, *_ = (_beginning(stem, self.of) for stem in stems)
+        self.second.setdefault(first, set()).add(second)
+
+    def places(self, words: Sequence[str], distinct: Collection[str]) -> Iterator[int]:
+        """Yield where two words begin as the stems of the first two words of an id may."""
+        every = set[str]().union(*self.second.values())
+        begin = {word: _beginnings(word, self.of) for word in distinct} if every else {}
+        following = dict[str, set[str]]()
+        for word, beginnings in begin.items():
+            known = [self.second[one] for one in beginnings or () if one in self.second]
+            if wanted := every if beginnings is None else set[str]().union(*known):
+                following[word] = wanted
+        for at, word in enumerate(words[1:]):
+            if seconds := following.get(words[at]):
+                beginnings = begin[word]
+                if beginnings is None or not seconds.isdisjoint(beginnings):
+                    yield at
+
+    def at(self, words: Sequence[str], at: int) -> Iterator[str]:
+        """Yield the ids whose words stand at a place of a text."""
+        first = _stem(words[at], self.of)
+        for length in self.lengths.get(first, ()):
+            following = (_stem(word, self.of) for word in words[at + 1 : at + length])
+            yield from self.named.get((first, *following), ())
+
+
+def _as_searched(text: str) -> Sequence[str]:
+    """Return the words of a text, joined by hyphens, as search compares them, in each spelling.
+
+    >>> _as_searched("Café"), _as_searched("Müller GmbH")
+    (['cafe'], ['muller-gmbh', 'mueller-gmbh'])
+    """
+    return [*dict.fromkeys(hyphenated(folded(spelling)) for spelling in spellings(text))]
+
+
+def _stem(word: str, of: str) -> str:
+    """Return the stem of a word in a language.
+
+    >>> _stem("bugs", "english"), _stem("rechnungen", "german")
+    ('bug', 'rechnung')
+    """
+    return stem(stemmed(word, of))
+
+
+def _beginnings(word: str, of: str) -> Sequence[str] | None:
+    """Return how the stem of a word may begin, None if in any way.
+
+    >>> _beginnings("dying", "english"), _beginning(_stem("dying", "english"), "english")
+    (('', 'd', 'di'), 'di')
+    """
+    of = script(word) or of
+    if (odd := _ODD.get(of)) and odd.search(word):
+        return None
+    plain = _plain(word)
+    if of == "arabic":
+        return [plain[begin:end] for begin, end in _ARABIC_PLACES]
+    return ("", plain[:1], plain[:2]) if of in _KEEPING else None
+
+
+def _beginning(stem: str, of: str) -> str:
+    """Return the beginning of a stem that a word must have to have this stem."""
+    plain = _plain(stem)
+    if script(stem) == "arabic":
+        # The last letter may be another one, and verbs have the first one for others.
+        plain = plain.rstrip("ء")
+        return (plain[1:] if plain.startswith("است") else plain)[:_ARABIC_KEPT]
+    kept = 1 if of == "dutch" and len(plain) <= _KEPT else _KEPT  # `oven` has the stem `oof`
+    return plain[:kept]
+
+
+def _plain(word: str) -> str:
+    """Return a word without what stems change at the beginning.
+
+    >>> _plain("oetker"), _plain("omen"), _plain("oom")
+    ('otker', 'omen', 'om')
+    """
+    return _SQUEEZED.sub(r"\1\2", word.translate(_ALIKE))
