@@ -86,13 +86,16 @@ def unserialisable(value: Any) -> dict[str, str]:
     return {"ebbtide_unserialisable": f"{kind.__module__}.{kind.__qualname__}"}
 
 
-def text(message: Message) -> str:
+def text(message: Message, between: str = "") -> str:
     r"""Return the text of a message; blocks that are not text become a placeholder.
 
-    That of an attachment has lines of its own: it names it, and what it says follows.
+    That of an attachment has lines of its own: it names it, and what it says follows. `between`
+    stands between two blocks without a space: what is compared by its words needs one there.
 
     >>> text({"type": "human", "data": {"content": [{"type": "image"}, "hello"]}})
     '[image]\nhello'
+    >>> text({"type": "human", "data": {"content": ["auth-bug", "The"]}}, "\n")
+    'auth-bug\nThe'
     """
     content = message["data"].get("content") or spoken(message)
     if isinstance(content, str):
@@ -101,7 +104,8 @@ def text(message: Message) -> str:
     for block in content:
         words, is_attachment = block_text(block), attachment(block) is not None
         starts = said and words and (ended or is_attachment) and not said.endswith("\n")
-        said += f"\n{words}" if starts else words
+        touches = said and words and not (said[-1].isspace() or words[0].isspace())
+        said += ("\n" if starts else between if touches else "") + words
         ended = is_attachment
     return said
 

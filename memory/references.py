@@ -99,8 +99,8 @@ def statements(messages: Sequence[Message]) -> list[str]:
     >>> statements([said, {"type": "ai", "data": {"content": "8443."}}])
     ['Which port?', '8443.']
     """
-    said = [text(message) for message in messages if message["type"] == "human"]
-    return ["\n".join(said), *([visible_text(messages[-1])] if answered(messages) else [])]
+    said = [text(message, "\n") for message in messages if message["type"] == "human"]
+    return ["\n".join(said), *([visible_text(messages[-1], "\n")] if answered(messages) else [])]
 
 
 def mentions(

@@ -239,8 +239,8 @@ def in_one_line_each(messages: Sequence[Message]) -> list[tuple[str, str]]:
     return [(label, " ".join(words.split())) for label, words, _ in lines]
 
 
-def visible_text(message: Message) -> str:
-    r"""Return the text of a message without the model's state blocks.
+def visible_text(message: Message, between: str = "") -> str:
+    r"""Return the text of a message without the model's state blocks; `between` as in `text`.
 
     >>> block = "Done.\n---STATE---\nGoal: ship\n---END STATE---"
     >>> visible_text({"type": "ai", "data": {"content": block}})
@@ -250,7 +250,7 @@ def visible_text(message: Message) -> str:
     content = data.get("content")
     if isinstance(content, str) and START not in content and (content or not spoken(message)):
         return content
-    return text(without_blocks(message))
+    return text(without_blocks(message), between)
 
 
 def first_words(messages: Sequence[Message], most: int) -> str:
@@ -277,7 +277,7 @@ def countable(message: Message) -> list[str]:
     ['Well.', "{'id': 1}"]
     """
     is_own = message["type"] == "tool" and message["data"].get("name") in MEMORY_TOOLS
-    texts = [] if is_own else [visible_text(message)]
+    texts = [] if is_own else [visible_text(message, "\n")]
     if called := calls(message):
         texts += [str(call.get("args")) for call in called if call.get("name") not in MEMORY_TOOLS]
     return texts

@@ -164,7 +164,7 @@ def _other_subject(
     later = range(plan.after_turn + 1, work.view.tip.turn + 1)
     records = work.view.turns([*plan.turns, *later])
     messages = (message for record in records for message in record.messages)
-    in_view = {term for message in messages for term in terms(text(message))}
+    in_view = {term for message in messages for term in terms(text(message, "\n"))}
     return [
         effort.id
         for effort in stored

@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import event
 
 from ebbtide import DiskArchive
+from ebbtide.memory.keywords import counted, keywords
 from ebbtide.memory.record import Event, Group
 from ebbtide.memory.references import referenced as noted
 from tests.memory.conversations import OWNER, Conversation, ai, call, conversation, human
@@ -205,6 +206,28 @@ def test_all_messages_of_the_user_count(talk: Conversation) -> None:
     record = talk.answer()
 
     assert [event["effort"] for event in record.events] == ["auth-bug", "css"]
+
+
+@pytest.mark.parametrize("blocks", [["The auth-bug", "Then lunch"], ["Yes", "auth-bug", "Now"]])
+def test_blocks_of_a_message_end_its_words(talk: Conversation, blocks: list[str]) -> None:
+    """An application sends a question in several, and a model answers in several."""
+    content = [{"type": "text", "text": block} for block in blocks]
+    talk.ask(human(content))
+    assert [event["effort"] for event in talk.answer().events] == ["auth-bug"]
+    talk.ask(OTHER)
+    talk.messages += (ai(content),)
+
+    found = noted(talk.work, talk.keywords).events
+
+    assert [one["effort"] for one in found if one["type"] == "referenced"] == ["auth-bug"]
+
+
+def test_blocks_of_a_message_end_its_keywords() -> None:
+    """In the log as in what is compared with it."""
+    content = [{"type": "text", "text": part} for part in ("Ask Hollberg", "Nordpay")]
+    found = keywords(["pay"], [counted([human(content)])], 20)
+
+    assert {"hollberg", "nordpay"} <= found.keys()
 
 
 def worked(number: int) -> Group:
