@@ -118,8 +118,9 @@ class _Query:
     say it, with the turn of the newest one. `unknown` is the weight of the terms that no text says,
     `by_speakers` has the ids of passages of speakers whom the query names, `periods` the ids of the
     first turn of each date and of the one after its last. `near` is None without vectors. `naming`
-    has the terms that name something, and `is_strange` tells whether nobody said one of the names.
-    `narrow` has the ids of the first turn of the period that is searched and of the one after it.
+    has the terms that name something, and `is_strange` tells whether nobody said one of the names,
+    `dates_said` whether a text says one of the dates or months. `narrow` has the ids of the first
+    turn of the period that is searched and of the one after it.
     """
 
     lineage: Lineage
@@ -134,6 +135,7 @@ class _Query:
     near: Nearness | None
     naming: frozenset[str]
     is_strange: bool
+    dates_said: bool
     narrow: tuple[int, int] | None = None
 
     def is_searched(self, turn_id: int) -> bool:
@@ -273,6 +275,7 @@ def _look_up(lineage: Lineage, query: str, meaning: QueryEmbedding | None, when:
         Nearness.of(lineage, meaning) if meaning else None,
         leading_name(words).union(*named) - parts,
         is_strange,
+        not rare.keys().isdisjoint([*said_dates(query), *months]),
         narrow,
     )
 
@@ -307,7 +310,7 @@ def _rank_by_words(query: _Query) -> _Ranking:
     names = list(dict.fromkeys([*efforts, *in_turns]))
     ids, passages = _passages(rows, names, query)
     topics = _topics(names, passages, query)
-    scores = score(passages, topics, query.rare, query.length)
+    scores = score(passages, topics, query.rare, query.length, of_date=not query.dates_said)
     ranking = _Ranking(ids, passages, topics, scores)
     match = scores.match(passages, topics, query.rare, query.unknown)
     # All that is said of dogs is at most a hint if Maria's are asked for, of whom nobody spoke.

@@ -245,11 +245,13 @@ def relevance(
     return scores
 
 
-def score(passages: Passages, topics: Topics, rare: Rare, terms: int) -> Scores:
+def score(
+    passages: Passages, topics: Topics, rare: Rare, terms: int, *, of_date: bool = False
+) -> Scores:
     """Score passages by passage + window + effort, and efforts by their best passage.
 
     An ambient passage counts its window twice, since it has no effort. `terms` is the number of
-    terms of the query.
+    terms of the query. With `of_date` those of its date come first, if there are any.
     """
     of_efforts = relevance(topics.says, rare, topics.lengths, _SATURATION_OF_EFFORTS)
     own = relevance(passages.counted, rare, passages.lengths)
@@ -264,9 +266,11 @@ def score(passages: Passages, topics: Topics, rare: Rare, terms: int) -> Scores:
     is_short = 0 < terms <= SHORT[-1] and rare
     highest = max((*scores, *of_efforts), default=0.0) if is_short else 0.0
     best = of_efforts.copy()
+    in_time = passages.dated if of_date and any(passages.dated) else [True] * len(own)
     for row, topic in enumerate(passages.topics):
         # Lifts a text that has all terms of a short query above every other one.
-        if highest and len(passages.says[row]) == len(rare) and not passages.asks[row]:
+        says_all = len(passages.says[row]) == len(rare) and in_time[row]
+        if highest and says_all and not passages.asks[row]:
             scores[row] += highest
         if topic >= 0 and scores[row] > best[topic]:
             best[topic] = scores[row]

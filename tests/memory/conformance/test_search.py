@@ -1,6 +1,7 @@
 """Search: what is found, in which order, and what is not."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -323,6 +324,16 @@ def test_a_speaker_and_a_month(archive: Archive) -> None:
     branch = archive.at(OWNER, tip)
     assert branch.search("What did James say in April?", 5)[0].turn == 2
     assert branch.search("James on the garden, on 7 March 2026", 5)[0].turn == 1
+
+
+def test_what_was_said_then_comes_before_what_says_more(archive: Archive) -> None:
+    """If a query names a date, a turn of another date does not win by one more word of it."""
+    said = {"2023-05-10": "Ann: I pay for the piano.", "2023-07-10": "Ann: It cost 900."}
+    turns = [replace(turn(at, text), at=day) for at, (day, text) in enumerate(said.items(), 1)]
+    branch = archive.at(OWNER, commit_all(archive, [*turns, turn(3)]))
+
+    assert branch.search("What did Ann pay in July 2023?", 5)[0].turn == 2
+    assert branch.search("What did Ann pay?", 5)[0].turn == 1
 
 
 def test_a_passage_is_named(archive: Archive) -> None:
