@@ -137,15 +137,19 @@ def _without_history(arrived: SplitInput, view: ArchiveView) -> SplitInput:
     Of a history with ids, LangGraph leaves what `messages` has at its place, before the rest.
     """
     start, known, last = question_start(arrived.new), arrived.known, view.tip.turn
-    again = compared(arrived.new[:start], {}, view)
-    is_whole = again.newest == last
-    if again.has_ids:
-        is_whole |= known.newest == last or last in {*known.turns, *again.turns}
-    if not last or not is_whole:
+    sent, question = arrived.new[:start], arrived.new[start:]
+    again = compared(sent, {}, view)
+    if last and again.newest == last:
+        known = again if again.edits or again.unknown else known
+        return replace(arrived, new=[*again.before, *question], known=known)
+    if not again.named or not (known.newest == last or last in {*known.turns, *again.turns}):
         return arrived
-    if again.edits or again.unknown:
-        known = again.joined(known) if again.has_ids else again
-    return replace(arrived, new=[*again.before, *arrived.new[start:]], known=known)
+    # Without the turns between them, only ids tell which turns these are of.
+    ids = {message.id for message in again.named}
+    rest = [m for m in sent if m.id not in ids and (m.type == "system" or not again.beside_erased)]
+    again = compared(again.named, {}, view)
+    known = again.joined(known) if again.edits else known
+    return replace(arrived, new=[*rest, *question], known=known)
 
 
 def split_messages(state: TurnState) -> SplitInput:

@@ -31,8 +31,8 @@ class Compared:
     `turns` has by number those that are of archived turns, `edits` all messages of the turns that
     differ now, as the archive stores them, and `questions` the edited ones of users in these.
     `unknown` are in no turn; `before` stand before all that are. `newest` is the last turn that
-    they have as it is archived, or the last of the erased ones that follow it. `has_ids` tells
-    whether any of them has the id of the archived one.
+    they have as it is archived, or the last of the erased ones that follow it. `named` have the id
+    of the archived one. `beside_erased` tells whether a turn was erased.
     """
 
     turns: Mapping[int, list[BaseMessage]] = field(default_factory=dict)
@@ -41,7 +41,8 @@ class Compared:
     unknown: Sequence[BaseMessage] = ()
     before: Sequence[BaseMessage] = ()
     newest: int = 0
-    has_ids: bool = False
+    named: Sequence[BaseMessage] = ()
+    beside_erased: bool = False
 
     def joined(self, later: "Compared") -> "Compared":
         """Return what is known of these messages and of later ones; edits among these count."""
@@ -108,8 +109,8 @@ def compared(
     if first > 1 or first in erased:  # of the turns before those that were read, or of erased ones
         before = [message for message in before if message.type == "system"]
     unknown = _unknown(messages, places, archived, erased)
-    has_ids = any(_key(plain[at]) == _key(one.stored) for at, one in places.items())
-    return Compared(turns, edits, questions, unknown, before, newest, has_ids)
+    named = [messages[at] for at, one in places.items() if _key(plain[at]) == _key(one.stored)]
+    return Compared(turns, edits, questions, unknown, before, newest, named, bool(erased))
 
 
 def _places(

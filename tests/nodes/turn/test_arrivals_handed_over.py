@@ -114,3 +114,19 @@ def test_ids_that_a_client_had_lost_before(tmp_path: Path, edited: int) -> None:
     found = handed_over(chat, *history)
 
     assert found == [[question, "OK."] for question in (*words, "New.")]
+
+
+@pytest.mark.parametrize("turn", [2, 3])
+def test_erased_turn_in_a_history_with_ids(tmp_path: Path, turn: int) -> None:
+    """It neither comes back nor takes the place of another turn."""
+    chat = talk(tmp_path, lambda _: "OK.", checkpointer=InMemorySaver())
+    history: list[Any] = []
+    for question in ("One.", "Two.", "Three.", "Four.", "Five.", "Six."):
+        history += chat.say(question)["messages"][-2:]
+    erase_all(chat, [turn])
+    chat.say_all(["Seven.", "Eight."])
+
+    found = handed_over(chat, *history)
+
+    words = ["One.", "Two.", "Three.", "Four.", "Five.", "Six.", "Seven.", "Eight.", "New."]
+    assert found == [[] if n == turn else [said, "OK."] for n, said in enumerate(words, 1)]
