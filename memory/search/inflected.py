@@ -62,8 +62,8 @@ def inflected(names: Collection[str], text: str, preset: str) -> frozenset[str]:
         found.update(_of_one_word(known, distinct))
         for of in dict.fromkeys(["english", language(text) or "english", preset or "english"]):
             ids = _by_stems(known, of)
-            for at in ids.places(words, distinct):
-                found.update(ids.at(words, at))
+            for run in ids.runs(words, distinct):
+                found.update(ids.of_run(run))
     return frozenset(found)
 
 
@@ -109,8 +109,12 @@ class _Ids:
         first, second, *_ = (_beginning(stem, self.of) for stem in stems)
         self.second.setdefault(first, set()).add(second)
 
-    def places(self, words: Sequence[str], distinct: Collection[str]) -> Iterator[int]:
-        """Yield where two words begin as the stems of the first two words of an id may."""
+    def runs(self, words: Sequence[str], distinct: Collection[str]) -> set[tuple[str, ...]]:
+        """Return the runs of words that may be ids: their first two words begin as stems do."""
+        longest = max(map(len, self.named), default=0)
+        return {tuple(words[at : at + longest]) for at in self._places(words, distinct)}
+
+    def _places(self, words: Sequence[str], distinct: Collection[str]) -> Iterator[int]:
         every = set[str]().union(*self.second.values())
         begin = {word: _beginnings(word, self.of) for word in distinct} if every else {}
         following = dict[str, set[str]]()
@@ -124,12 +128,15 @@ class _Ids:
                 if beginnings is None or not seconds.isdisjoint(beginnings):
                     yield at
 
-    def at(self, words: Sequence[str], at: int) -> Iterator[str]:
-        """Yield the ids whose words stand at a place of a text."""
-        first = _stem(words[at], self.of)
-        for length in self.lengths.get(first, ()):
-            following = (_stem(word, self.of) for word in words[at + 1 : at + length])
-            yield from self.named.get((first, *following), ())
+    def of_run(self, words: Sequence[str]) -> Iterator[str]:
+        """Yield the ids with which a run of words begins."""
+        stems = tuple(_stem(word, self.of) for word in words[: max(self.lengths_of(words[0]))])
+        for length in self.lengths_of(words[0]):
+            yield from self.named.get(stems[:length], ())
+
+    def lengths_of(self, first: str) -> Collection[int]:
+        """Return how many words the ids have whose first word has the stem of this one."""
+        return self.lengths.get(_stem(first, self.of)) or (0,)
 
 
 def _as_searched(text: str) -> Sequence[str]:

@@ -139,9 +139,11 @@ def test_efforts_are_found_among_many_names(archive: SqlArchive, number: int) ->
     tip = commit_all(archive, [turn(1, events=events)])
     names = [f"effort-{one}" for one in range(90, -1, -1)]
 
-    found = [one.id for one in archive.at(OWNER, tip).efforts_named(names)]
+    branch = archive.at(OWNER, tip)
+    found = [one.id for one in branch.efforts_named(names)]
 
     assert found == names[-min(number, 91) :]
+    assert branch.effort_names() == {f"effort-{one}" for one in range(number)}
 
 
 def test_what_is_known_after_a_commit_is_what_is_stored(

@@ -65,3 +65,14 @@ def test_ids_that_begin_alike_take_no_time() -> None:
 
     assert found == {"fix-7x"}
     assert process_time() - begun < 1
+
+
+def test_ids_of_one_repeated_word_take_no_time() -> None:
+    """Each run of words is looked up once, not at each place of it."""
+    names = {"-".join("a" * number) for number in range(2, 32)}
+
+    begun = process_time()
+    found = inflected(names, "a " * 20_000, "english")
+
+    assert found == names
+    assert process_time() - begun < 1
