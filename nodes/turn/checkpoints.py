@@ -20,7 +20,7 @@ from langgraph.constants import CONFIG_KEY_CHECKPOINTER, START
 
 from ...memory.tool_names import MEMORY_TOOLS
 from .arrivals import split_messages
-from .langchain_messages import cleaned
+from .langchain_messages import cleaned, messages_in_state
 from .state import TurnState, unpacked
 from .turn import question_id, running
 
@@ -71,7 +71,7 @@ def with_unapplied(new: Sequence[BaseMessage], there: Sequence[BaseMessage]) -> 
     none: the input is the parent's.
     """
     source, inputs, left = _source(), list[_Input](), list[BaseMessage]()
-    known = {message.id for message in there} - {message.id for message in new}
+    known = _known(new, there)
     if source is None or not new:
         return [*new]
     for limit in _LIMITS:
@@ -88,7 +88,7 @@ async def awith_unapplied(
 ) -> list[BaseMessage]:
     """Return what `with_unapplied` does."""
     source, inputs, left = _source(), list[_Input](), list[BaseMessage]()
-    known = {message.id for message in there} - {message.id for message in new}
+    known = _known(new, there)
     if source is None or not new:
         return [*new]
     for limit in _LIMITS:
@@ -140,6 +140,11 @@ def _source() -> _Source | None:
     root = {"thread_id": thread_id, "checkpoint_ns": ""}
     before = {**root, "checkpoint_id": current[""]}
     return _Source(saver, {"configurable": root}, {"configurable": before})
+
+
+def _known(new: Sequence[BaseMessage], there: Sequence[BaseMessage]) -> set[str | None]:
+    """Return the ids of messages of the state that are not new, as texts, whatever they were."""
+    return {message.id for message in messages_in_state(there)} - {message.id for message in new}
 
 
 class _Input(NamedTuple):

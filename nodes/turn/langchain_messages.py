@@ -27,7 +27,7 @@ from ...memory.record import Owner
 from ...memory.tool_names import MEMORY_TOOLS
 from ...memory.valid_history import no_result
 from ...prompts.loader import render
-from .readable import readable
+from .readable import all_readable, readable
 
 MADE_HERE = frozenset({"ai", "tool"})
 """Types of the messages that an agent adds itself."""
@@ -83,8 +83,8 @@ def messages_in_state(value: Any) -> list[BaseMessage]:
             messages += convert_to_messages([one])
         except (ValueError, TypeError, NotImplementedError):
             continue
-    kept = (readable(one) for one in messages if not isinstance(one, RemoveMessage))
-    return [_with_own_fields(one) for one in kept]
+    kept = [one for one in messages if not isinstance(one, RemoveMessage)]
+    return [_with_own_fields(one) for one in all_readable(kept)]
 
 
 _CONVERTED_AS_EXTRA = ("invalid_tool_calls", "usage_metadata")

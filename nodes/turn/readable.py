@@ -4,9 +4,10 @@ LangChain checks a message when it is made, not when it is changed: `call["id"] 
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
 from operator import is_
+from types import NoneType
 from typing import Any
 
 from langchain_core.messages import BaseMessage, ChatMessage
@@ -38,8 +39,9 @@ def readable(message: BaseMessage) -> BaseMessage:
     """
     right: dict[str, Any] = {}
     for name, value in vars(message).items():
-        rule = _RULES.get(name)
-        if rule is not None and (new := rule(value)) is not value:
+        if name not in _RULES or type(value) in _RIGHT.get(name, ()):
+            continue
+        if (new := _RULES[name](value)) is not value:
             right[name] = new
     kind = _kind(type(message))
     if message.type != kind:
@@ -49,6 +51,11 @@ def readable(message: BaseMessage) -> BaseMessage:
     if kind in _READ_AGAIN or kind.endswith("Chunk"):
         return message
     return ChatMessage(**{**dict(message), "type": "chat", "role": kind})
+
+
+def all_readable(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
+    """Return messages as `readable` does."""
+    return [*map(readable, messages)]
 
 
 @cache
@@ -188,3 +195,14 @@ _RULES: Mapping[str, Callable[[Any], Any]] = {
     "status": _status,
 }
 """The fields of messages that LangChain checks, each with the value that it gets."""
+
+_RIGHT: Mapping[str, Collection[type]] = {
+    "content": (str,),
+    "id": (str, NoneType),
+    "name": (str, NoneType),
+    "role": (str,),
+    "additional_kwargs": (dict,),
+    "usage_metadata": (NoneType,),
+    "tool_call_id": (str,),
+}
+"""Types of values that are right whatever they are: each message of each turn is looked at."""
