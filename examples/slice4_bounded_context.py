@@ -38,7 +38,7 @@ EVENTS = {
 }
 EVENTS |= {22: "4 found", 23: "4 expanded", 26: "4 collapses at its end", 27: "unrelated"}
 STEPS = {6: "unrelated", 7: "10 exchanges again", 22: "4 found, so it stays", 25: "unrelated"}
-STEPS |= {24: "3, 5 evicted at its end", 500: "order 124", len(SAID): "200 efforts"}
+STEPS |= {24: "3, 5 evicted at its end", 500: "124 opened", len(SAID): "all 200 concluded"}
 RUNS = {"every-turn": EVENTS | {20: "3, 4, 5 evicted at its end"}, "on-change": EVENTS | STEPS}
 MARKS = {at: f"{RUNS['on-change'][at]} " for at in (15, 22, 23, 24, 26)} | {1: " 1, 2 mentioned"}
 CONFIG: Any = {"configurable": {"thread_id": "slice4"}}
