@@ -33,11 +33,11 @@ class Settings(BaseModel):
         10,
         ge=0,
         le=10_000,
-        description="Ambient turns in the context, up to half as many more; 0 = all",
+        description="Ambient turns that a new plan shows; half as many more may collect; 0 = all",
     )
     rebuild: Literal["on-change", "every-turn"] = Field(
         "on-change",
-        description="When faded text leaves: with the next change of the plan, or each turn",
+        description="When text that is due leaves: with the next change of the plan, or each turn",
     )
     messages_window: int | None = Field(
         2,
