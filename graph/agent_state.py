@@ -12,6 +12,7 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolMess
 from ..memory.errors import SettingsError
 from ..memory.tool_names import MEMORY_TOOLS
 from ..nodes.turn.arrivals import split_messages
+from ..nodes.turn.langchain_messages import messages_in_state
 from ..nodes.turn.state import Bookkeeping, Memory, TurnState, merged, unpacked, updated
 from ..nodes.turn.turn import question_id, running
 
@@ -40,9 +41,7 @@ def not_begun(state: Mapping[str, Any]) -> list[BaseMessage]:
 
 def with_message_ids(state: Any) -> Any:
     """Return the state with an id for each message: not every reducer gives one."""
-    messages = state.get("messages", [])
-    if all(message.id for message in messages):
-        return state
+    messages = messages_in_state(state.get("messages"))
     named = [m if m.id else m.model_copy(update={"id": str(uuid4())}) for m in messages]
     return {**state, "messages": named}
 

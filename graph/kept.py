@@ -12,6 +12,7 @@ from langchain_core.messages import BaseMessage
 
 from ..memory.locks import CACHES
 from ..nodes.turn.checkpoints import turn_before_removal
+from ..nodes.turn.langchain_messages import messages_in_state
 from ..nodes.turn.parts import AgentParts
 from ..nodes.turn.state import unpacked
 from .agent_state import is_without_question
@@ -73,7 +74,8 @@ class KeptRequests:
 
     def whole(self, state: Any) -> Any:
         """Return the state with the running turn whole, as other middleware replaced messages."""
-        messages, replaced = state.get("messages", []), state.get("ebbtide_replaced") or {}
+        messages = messages_in_state(state.get("messages"))
+        replaced = state.get("ebbtide_replaced") or {}
         with CACHES:
             seen = self._seen.get(_key(state))
         seen = state.get("ebbtide_turn") or seen

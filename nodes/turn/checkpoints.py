@@ -71,9 +71,9 @@ def with_unapplied(new: Sequence[BaseMessage], there: Sequence[BaseMessage]) -> 
     none: the input is the parent's.
     """
     source, inputs, left = _source(), list[_Input](), list[BaseMessage]()
-    known = _known(new, there)
     if source is None or not new:
         return [*new]
+    known = _known(new, there)
     for limit in _LIMITS:
         found = source.listed(limit)
         inputs, is_all = _collected(found, limit, new, known)
@@ -88,9 +88,9 @@ async def awith_unapplied(
 ) -> list[BaseMessage]:
     """Return what `with_unapplied` does."""
     source, inputs, left = _source(), list[_Input](), list[BaseMessage]()
-    known = _known(new, there)
     if source is None or not new:
         return [*new]
+    known = _known(new, there)
     for limit in _LIMITS:
         listed = source.saver.alist(source.thread, before=source.before, limit=limit)
         found = [one async for one in listed]

@@ -38,7 +38,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph.message import add_messages
-from langgraph.types import Command
+from langgraph.types import Command, Overwrite
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
@@ -540,6 +540,28 @@ def test_a_run_that_another_middleware_ends_is_a_turn(tmp_path: Path, saver: Any
     assert states[1]["messages"][-1].text == "I refuse."
     assert chat.said(states[-1]) == ["hello", "rude", "sorry"]
     assert lineage(chat, states[-1]) == [["human", "ai"]] * 3
+
+
+class AsJson(AgentMiddleware[Any, Any, Any]):
+    """Writes the messages anew, as JSON, after each call."""
+
+    def after_model(self, state: Any, runtime: Any) -> dict[str, Any]:
+        """Overwrite them, as a client does."""
+        del runtime
+        return {"messages": Overwrite([one.model_dump() for one in state["messages"]])}
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_messages_that_are_overwritten_as_json(tmp_path: Path, saver: Any, *, first: bool) -> None:
+    """LangGraph keeps them as they were written, in an input too."""
+    chat = made(tmp_path, saver, ["one", "two"], **beside(AsJson(), first=first))
+
+    given: Any = {"messages": Overwrite([{"role": "user", "content": "hello"}])}
+    chat.agent.invoke(given, THREAD)
+    state = chat.say("bye")
+
+    assert chat.said(state) == ["hello", "bye"]
+    assert lineage(chat, state) == [["human", "ai"]] * 2
 
 
 @pytest.mark.parametrize("prompt", ["word " * 2_000])
