@@ -143,7 +143,7 @@ def test_efforts_are_found_among_many_names(archive: SqlArchive, number: int) ->
     found = [one.id for one in branch.efforts_named(names)]
 
     assert found == names[-min(number, 91) :]
-    assert branch.effort_names() == {f"effort-{one}" for one in range(number)}
+    assert branch.effort_names() == frozenset(f"effort-{one}" for one in range(number))
 
 
 def test_what_is_known_after_a_commit_is_what_is_stored(
