@@ -14,6 +14,7 @@ from .languages import language, script, stemmed
 from .terms import folded, spellings, stem
 
 _CACHED = 16  # sets of ids whose stems are cached, in each language of their sessions' texts
+_IDS = 20_000  # ids, and words of ids, whose stems are cached: a set changes with each new effort
 
 _KEEPING = frozenset(
     """
@@ -88,9 +89,15 @@ def _by_stems(names: frozenset[str], of: str) -> "_Ids":
     """Return the ids of several words by the stems of these in a language."""
     ids = _Ids(of)
     for name in names:
-        for spelled in _as_searched(name) if "-" in name else ():
-            ids.add(name, tuple(_stem(word, of) for word in spelled.split("-")))
+        for stems in _stems(name, of) if "-" in name else ():
+            ids.add(name, stems)
     return ids
+
+
+@lru_cache(maxsize=_IDS)
+def _stems(name: str, of: str) -> Sequence[tuple[str, ...]]:
+    """Return the stems of the words of an id, in each spelling."""
+    return [tuple(_stem(word, of) for word in one.split("-")) for one in _as_searched(name)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +113,7 @@ class _Ids:
         """Add an id; two ids may have the same stems."""
         self.named.setdefault(stems, []).append(name)
         self.lengths.setdefault(stems[0], set()).add(len(stems))
-        first, second, *_ = (_beginning(stem, self.of) for stem in stems)
+        first, second = (_beginning(stem, self.of) for stem in stems[:2])
         self.second.setdefault(first, set()).add(second)
 
     def runs(self, words: Sequence[str], distinct: Collection[str]) -> set[tuple[str, ...]]:
@@ -130,13 +137,10 @@ class _Ids:
 
     def of_run(self, words: Sequence[str]) -> Iterator[str]:
         """Yield the ids with which a run of words begins."""
-        stems = tuple(_stem(word, self.of) for word in words[: max(self.lengths_of(words[0]))])
-        for length in self.lengths_of(words[0]):
+        lengths = self.lengths.get(_stem(words[0], self.of), ())
+        stems = tuple(_stem(word, self.of) for word in words[: max(lengths, default=0)])
+        for length in lengths:
             yield from self.named.get(stems[:length], ())
-
-    def lengths_of(self, first: str) -> Collection[int]:
-        """Return how many words the ids have whose first word has the stem of this one."""
-        return self.lengths.get(_stem(first, self.of)) or (0,)
 
 
 def _as_searched(text: str) -> Sequence[str]:
@@ -172,6 +176,7 @@ def _beginnings(word: str, of: str) -> Sequence[str] | None:
     return ("", plain[:1], plain[:2]) if of in _KEEPING else None
 
 
+@lru_cache(maxsize=_IDS)
 def _beginning(stem: str, of: str) -> str:
     """Return the beginning of a stem that a word must have to have this stem."""
     plain = _plain(stem)

@@ -51,8 +51,9 @@ def test_a_page_of_distinct_words_takes_no_time(letters: str) -> None:
     names = {"-".join(words[at : at + 2]) for at in range(0, 200, 2)}
 
     begun = process_time()
-    assert inflected(names, " ".join(words[200:]), "english") <= names
+    found = inflected(names, " ".join([*words[200:], *words[:2]]), "english")
 
+    assert "-".join(words[:2]) in found
     assert process_time() - begun < 1
 
 
