@@ -542,7 +542,8 @@ def _lines(figure: Figure, rows: Sequence[Row]) -> Any:
     (x,) = figure.x
     ranged = ""
     for number, (label, y, points) in enumerate(_series(figure, rows)):
-        at, style, colour = [row[x] for row in points], _STYLES[number], _colours(points, number)[0]
+        at, style = [row[x] for row in points], _STYLES[number % len(_STYLES)]
+        colour = _colours(points, number)[0]
         ranged = _ranges(axes, figure, points, y, x=at, ecolor=colour) or ranged
         axes.plot(at, [row[y] for row in points], style, label=label, color=colour)
     for (label, value), style in zip(figure.marks.items(), _DASHES, strict=False):

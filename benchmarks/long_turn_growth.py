@@ -68,7 +68,8 @@ def rows(name: str, numbers: Sequence[int], folder: Path) -> Iterator[dict[str, 
         for step in steps:
             if not step.keys() & {"application_tools", "tools"}:
                 continue
-            times, done = [*times, 1_000 * (time.process_time() - start)], done + 1
+            times.append(1_000 * (time.process_time() - start))
+            done += 1
             written += _drop_old(connection)
             if done in numbers:
                 yield {

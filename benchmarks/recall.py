@@ -36,7 +36,7 @@ from ebbtide import DiskArchive
 from ebbtide.graph.agent import choose_embedder
 from ebbtide.memory.archive.protocol import Found
 from ebbtide.memory.context.hints import pointed_at
-from ebbtide.memory.efforts import EffortState
+from ebbtide.memory.efforts import EffortState, one_line
 from ebbtide.memory.messages import compact
 from ebbtide.memory.record import Owner, Tip
 from ebbtide.memory.running_turn import RunningTurn
@@ -355,15 +355,11 @@ def _is_packed(text: str, packed: Sequence[str]) -> bool:
 
     However the lines are set: a log indents those of a message after the first.
     """
-    parts = [_in_one_line(text[begin:end]) for begin, end in passage_spans(text)]
-    words, shown = _in_one_line(text), [_in_one_line(passage) for passage in packed]
+    parts = [one_line(text[begin:end]) for begin, end in passage_spans(text)]
+    words, shown = one_line(text), [one_line(passage) for passage in packed]
     return any(words in passage for passage in shown) or all(
         any(part in passage for passage in shown) for part in parts
     )
-
-
-def _in_one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _share(expected: set[str] | set[int], results: Iterable[str | int]) -> float:

@@ -131,9 +131,10 @@ def write(folder: Path, name: str, title: str, rows: Sequence[Mapping[str, Any]]
     folder.mkdir(parents=True, exist_ok=True)
     columns = dict.fromkeys(chain.from_iterable(rows), "")
     rows = [columns | dict(row) for row in rows]
-    has_spread = any("p95" in name for name in columns)
-    spread = "p5, p50, p95: percentiles of the samples of this run" if has_spread else "none"
-    results = {"title": title, **made(), "spread": spread, "units": units(rows)}
+    percentiles = "p5, p50, p95: percentiles of the samples of this run"
+    has_spread = any("p95" in column for column in columns)
+    shown = {"spread": percentiles if has_spread else "none", "units": units(rows)}
+    results = {"title": title, **made(), **shown}
     text = json.dumps(results | {"rows": rows}, indent=1)
     (folder / f"{name}.json").write_text(f"{text}\n", encoding="utf-8")
     page = f"# {title}\n\n{table(rows)}\n\n`{results['command']}`\n\n{_where(results)}\n"
@@ -145,8 +146,8 @@ def write(folder: Path, name: str, title: str, rows: Sequence[Mapping[str, Any]]
 def made() -> dict[str, Any]:
     """Return when, where and with what this program runs.
 
-    What is random in a benchmark is drawn from fixed seeds. The command runs it once: a column and
-    its p5 and p95 are the median and percentiles of many turns, calls or passes of that run.
+    What is random in a benchmark is drawn from fixed seeds. The command runs it once: medians and
+    percentiles are of the many turns, calls or passes of that run.
     """
     return {
         "command": command(),
@@ -227,7 +228,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     | --- | --- |
     | 1,000 | 2.5 (2.0-3.0) |
     """
-    columns = [name for name in rows[0] if name.removesuffix(LOW).removesuffix(HIGH) == name]
+    columns = [name for name in rows[0] if not name.endswith((LOW, HIGH))]
     head = [_line(columns), _line("---" for _ in columns)]
     return "\n".join([*head, *(_line(_cell(row, name) for name in columns) for row in rows)])
 

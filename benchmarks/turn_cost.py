@@ -117,8 +117,8 @@ class Side:
             span, label = slice(first - 1, last), f"turns {first:,}-{last:,}"
             reached = last <= len(self.cpu)
             for name, seconds in (("ms", self.wall), ("CPU ms", self.cpu)):
-                found = ranged(f"{name}, {label}", [1_000 * one for one in seconds[span]] or [0.0])
-                cells |= found if reached else dict.fromkeys(found, "")
+                times = [1_000 * one for one in seconds[span]]
+                cells |= ranged(f"{name}, {label}", times) if reached else {}
             compared = reached and plain and last <= len(plain.cpu)
             ratio = median(self.cpu[span]) / median(plain.cpu[span]) if compared else 0
             cells[f"of {PLAIN}, {label}"] = round(ratio, 2) if compared else ""
