@@ -195,12 +195,13 @@ def _ago(match: re.Match[str], today: date) -> Days | None:
     return _back(today, match[2], int(number) if number.isdecimal() else _COUNTS[number])
 
 
-def _ones_back(which: str) -> int:
+def _how_many_back(which: str) -> int:
+    """Return 0 for this week, month or year, 1 for the last one."""
     return int(not which.lower().startswith(("this", "diese")))
 
 
 def _last(match: re.Match[str], today: date) -> Days | None:
-    return _back(today, match[2], _ones_back(match[1]))
+    return _back(today, match[2], _how_many_back(match[1]))
 
 
 def _word(match: re.Match[str], today: date) -> Days | None:
@@ -212,7 +213,7 @@ def _weekday(match: re.Match[str], today: date) -> Days | None:
     before, name, week = match.groups()
     back = today.weekday() - _DAYS_OF_WEEK[name.lower()]
     if week:
-        return _back(today, "day", back + 7 * _ones_back(week))
+        return _back(today, "day", back + 7 * _how_many_back(week))
     return _back(today, "day", back % 7 or 7) if before else None
 
 

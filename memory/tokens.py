@@ -336,7 +336,7 @@ def _count_json(value: Any, count: TokenCounter) -> int:
 def _load() -> Encoding:
     """Read the shipped vocabulary; `tiktoken.get_encoding` would download it.
 
-    Its lines are tokens and ranks, in the order of the ranks: as the digest is right, so are they.
+    Each line has a token and its rank, which is the number of the line; the digest ensures it.
     """
     data = files(__package__).joinpath(_VOCABULARY).read_bytes()
     if hashlib.sha256(data).hexdigest() != _SHA256:

@@ -210,7 +210,7 @@ def search(  # noqa: PLR0913 (the arguments of the tool)
         agent: The agent, or a graph around it.
         config: The config of the thread's runs.
         query: What to search for.
-        also: Up to three other phrasings of the query.
+        also: Other phrasings of the query. From the third on they are searched as one.
         limit: How many efforts and turns to return. 0 means the setting `search_limit`.
         since: The first day, such as "2026-03-22" or "2026-03".
         until: The last day.

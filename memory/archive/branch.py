@@ -283,8 +283,8 @@ class SqlBranch(Branch):
         return self._ask(*self._place, (), Lineage.efforts_named, ids)
 
     def effort_names(self) -> frozenset[str] | None:
-        none: frozenset[str] | None = frozenset()
-        return self._ask(*self._place, none, Lineage.effort_names)
+        nothing: frozenset[str] | None = frozenset()
+        return self._ask(*self._place, nothing, Lineage.effort_names)
 
     def turns_of(self, effort_id: str | None, newest: int | None = None) -> tuple[int, ...]:
         if effort_id is None:

@@ -286,7 +286,7 @@ class Snapshot:
 
 
 def _bounded(answers: dict[Any, Any]) -> dict[Any, Any]:
-    """Return cached answers, of those about one effort the newest."""
+    """Return cached answers, but of those about a single effort only the newest 500."""
     of_efforts = [key for key in answers if key[0] in {"effort_turns", "compression"}]
     older = {*of_efforts[:-_MOST_EFFORTS]}
     return {key: answer for key, answer in answers.items() if key not in older}
@@ -430,7 +430,7 @@ class Lineage:
 
     @_cached
     def effort_names(self) -> frozenset[str] | None:
-        """Return the names of all efforts of the session, None if they are too many to cache."""
+        """Return the ids of all efforts of the session, None if there are too many to cache."""
         parameters = {"runs": [part.run for part in self.segments], "limit": _MOST_NAMES + 1}
         names = frozenset(self.connection.execute(_EFFORT_NAMES, parameters).scalars())
         return names if len(names) <= _MOST_NAMES else None

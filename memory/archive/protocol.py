@@ -141,9 +141,9 @@ class Branch(Protocol):
         """Return the visible efforts with these ids, in the order of the ids."""
 
     def effort_names(self) -> frozenset[str] | None:
-        """Return the ids of all visible efforts, and maybe of others; None if there are thousands.
+        """Return the ids of all visible efforts, maybe with some of other branches.
 
-        None means that what a text says must be looked up instead.
+        Returns None if there are thousands: look up the ids with `efforts_named` then.
         """
 
     def turns_of(self, effort_id: str | None, newest: int | None = None) -> tuple[int, ...]:

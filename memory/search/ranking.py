@@ -251,7 +251,8 @@ def score(
     """Score passages by passage + window + effort, and efforts by their best passage.
 
     An ambient passage counts its window twice, since it has no effort. `terms` is the number of
-    terms of the query. With `of_date` those of its date come first, if there are any.
+    terms of the query. With `of_date` only passages of a date that the query names are lifted for
+    all terms of a short query, if there are any.
     """
     of_efforts = relevance(topics.says, rare, topics.lengths, _SATURATION_OF_EFFORTS)
     own = relevance(passages.counted, rare, passages.lengths)

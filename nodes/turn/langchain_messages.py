@@ -106,7 +106,7 @@ def _with_own_fields(message: BaseMessage) -> BaseMessage:
 def cleaned(message: _Message) -> _Message:
     """Return a message as it can be stored and read again, without the memory's name.
 
-    It is the same one if it can be.
+    Returns the same object if nothing has to change.
 
     >>> message = {"type": "human", "data": {"content": "hi", "name": "EBBTIDE"}}
     >>> cleaned(*from_dicts([message])).name is None
