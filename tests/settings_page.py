@@ -11,8 +11,8 @@ HEAD = """\
 Each setting is a field of `ebbtide.Settings`. Set it for an agent with `settings=Settings(...)`, or
 for one run with `context={...}`.
 
-The commands and the server also read settings, `model` and `root` from `ebbtide.yaml`
-(`context_budget: 8000`) and from variables such as `EBBTIDE_CONTEXT_BUDGET`. Options of a command
+The command `ebbtide` and the server also read settings, `model` and `root` from `ebbtide.yaml`
+(`context_budget: 8000`) and from variables such as `EBBTIDE_CONTEXT_BUDGET`. Options of `ebbtide`
 override variables, and variables override the file. `ebbtide settings` shows the settings in force
 and where each was set.
 
