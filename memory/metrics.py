@@ -4,7 +4,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
-from typing import Any
+from typing import Any, NamedTuple
 
 from .messages import Message, calls, is_call, speaks
 from .recalled import result_of
@@ -39,6 +39,14 @@ class _Expansion:
     start: int
     end: int | None = None
     auto: bool | None = None
+
+
+class _Shown(NamedTuple):
+    """The tokens of an expanded log, the turns of it that are shown, and when it was expanded."""
+
+    tokens: int
+    turns: frozenset[int]
+    since: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,23 +382,35 @@ def _calls(events: Iterable[tuple[int, Event]]) -> tuple[list[CallTokens], int]:
     A log that collapses at the end of a turn is missing from the next call on,
     one that is expanded again is there from the call on that has the result.
     """
-    shown, faded = dict[str, int](), dict[str, int]()
+    shown, faded = dict[str, _Shown](), dict[str, int]()
     calls, saved = list[CallTokens](), 0
     for turn, event in events:
         name, kind = event.get("effort", ""), event["type"]
         if kind == "expanded":
-            shown[name] = event["tokens"] or shown.get(name, 0)
+            shown[name] = _with_parts(shown.get(name), turn, event)
             faded.pop(name, None)
-        elif kind == "collapsed" and event.get("auto") and name in shown:
-            faded[name] = shown[name]
-        elif kind == "reopened":
-            faded.pop(name, None)
+        elif kind in _ENDING:
+            log = shown.pop(name, None)
+            if kind == "reopened":
+                faded.pop(name, None)
+            elif event.get("auto") and log:
+                faded[name] = log.tokens
         elif _was_sent(event):
             missing = sum(faded.values())
             saved += missing
             tokens = {part: size for part, size in event["tokens"].items() if size}
             calls.append(CallTokens(turn, tokens, sum(tokens.values()) + missing))
     return calls, saved
+
+
+def _with_parts(log: _Shown | None, turn: int, event: Event) -> _Shown:
+    """Return a log after an expansion: calls of one turn add parts, a later one replaces them."""
+    if log and event.get("again"):
+        return log
+    tokens, turns = event["tokens"], frozenset(event["turns"])
+    if log and log.since == turn and not log.turns <= turns:
+        tokens, turns = tokens + log.tokens, turns | log.turns
+    return _Shown(tokens, turns, turn)
 
 
 def _context(records: Sequence[Record], count: TokenCounter) -> Iterator[tuple[int, Event]]:

@@ -31,6 +31,15 @@ def expanded(name: str = "a", tokens: int = 100) -> Event:
     return {"type": "expanded", "effort": name, "turns": [1], "tokens": tokens}
 
 
+def part(turns: list[int], tokens: int, **more: bool) -> Event:
+    """Return the event of an expansion of some turns of a log."""
+    return {**expanded(tokens=tokens), "turns": turns, **more}
+
+
+FOLDED: Event = {"type": "collapsed", "effort": "a", "auto": False}
+"""The event of a collapse by hand."""
+
+
 def sent(**tokens: int) -> Event:
     """Return the event of a call."""
     return {"type": "sent", "tokens": tokens}
@@ -105,6 +114,27 @@ def test_the_cost_of_the_context() -> None:
     assert found.savings_vs_full_history == 270 / 450
     assert found.savings_of_last_call == 90 / 190
     assert found.expansion_overhead == 60 / 140 / 2
+
+
+@pytest.mark.parametrize(
+    ("t1", "t2", "missing"),
+    [
+        ([part([1], 40), part([2], 60)], [], 100),
+        ([part([1], 40), part([1, 2], 100)], [], 100),
+        ([part([1], 40)], [part([2], 60)], 60),
+        ([part([1, 2], 100)], [part([1], 40, again=True)], 100),
+        ([part([1, 2], 100), FOLDED, part([1], 40)], [], 40),
+    ],
+    ids=["parts", "a part and the whole", "moved", "again", "collapsed between"],
+)
+def test_what_is_missing_of_a_log(t1: list[Event], t2: list[Event], missing: int) -> None:
+    """What was shown of it at last: parts of one turn stand side by side, a later one alone."""
+    faded = {**FOLDED, "auto": True}
+
+    found = report(records(3, t1=t1, t2=[*t2, faded], t3=[sent(system=10)]))
+
+    assert found.tokens_saved_by_decay == missing
+    assert found.always_expanded == 10 + missing
 
 
 def test_what_a_turn_said() -> None:
