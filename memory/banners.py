@@ -3,8 +3,10 @@
 import re
 from typing import Any
 
-BANNER = re.compile(r"^--- (?:[A-Z][a-z -]* effort|From earlier sessions): .* ---$", re.MULTILINE)
-"""The first line of every banner about efforts."""
+BANNER = re.compile(
+    r"--- (?:[A-Z][a-z -]{1,40} effort|From earlier sessions): [^\r\n]{1,1000}? ---(?!-)"
+)
+"""The first line of every banner about efforts, also within a line, as people quote it."""
 
 _LISTED = 10  # efforts named in one banner: as many as `attention_limit` surfaces by default
 _NAMED = 60  # characters of a name in a banner, so that it stays one line

@@ -7,6 +7,8 @@ from ebbtide.memory.messages import text
 from ebbtide.memory.references import mentionable, own_words
 from tests.memory.conversations import FENCES
 
+EVICTED = banner_of("evicted", effort="auth-bug")
+
 
 @pytest.mark.parametrize(
     "quoted",
@@ -17,6 +19,13 @@ from tests.memory.conversations import FENCES
         banner_of("goal_updated", effort="auth-bug"),
         banner_of("constraints_updated", effort="auth-bug"),
         banner_of("paused", effort="auth-bug"),
+        banner_of(
+            "surfaced", efforts=[f"{'t' * 59}/{number}" for number in range(9)] + ["auth-bug"]
+        ),
+        f"\r\n{EVICTED}\r\n",
+        f"> {EVICTED} ",
+        f"What does `{EVICTED}` mean?",
+        f"{EVICTED} {EVICTED}",
         text(FENCES.note("[turn 1]\nuser: auth-bug")),
     ],
 )
