@@ -49,7 +49,9 @@ def _status_of(work: RunningTurn, effort: Effort) -> Outcome:
     if effort.status == "concluded" and effort.id not in state.summaries:
         state = happened(state, {"type": "returned", "effort": effort.id})
     event = reference(effort.id, "tool", ["effort_status"])
-    return work.put(within_limit(happened(state, event))), result
+    if event not in state.events:
+        state = happened(state, event)
+    return work.put(within_limit(state)), result
 
 
 def _entry(work: RunningTurn, effort: Effort) -> Mapping[str, Any]:

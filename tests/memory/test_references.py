@@ -297,6 +297,16 @@ def test_status_of_an_evicted_effort_brings_it_back(talk: Conversation) -> None:
     assert [*talk.state.summaries] == ["css"]
 
 
+def test_asking_twice_for_the_status_is_one_reference(talk: Conversation) -> None:
+    """Each reference of a turn is listed once."""
+    asked = [call("effort_status", effort_id=name) for name in ("css", "CSS")]
+
+    talk.turn("Hm.", *asked)
+
+    (record,) = talk.work.view.turns([talk.tip.turn])
+    assert [event["effort"] for event in record.events if event["type"] == "referenced"] == ["css"]
+
+
 def test_an_id_of_several_words_is_known_with_other_endings(talk: Conversation) -> None:
     """A single word may be any word, so that one must stand there as it is."""
     talk.effort("login-crash", "Which soups are there?")
