@@ -115,6 +115,8 @@ def _named(content: str) -> Message:
 _QUOTED = re.compile(rf"<(?P<tag>\w+) (?P<number>\d{{{_DIGITS}}})>")
 """The opening of a fence."""
 
+_CLOSING = re.compile(rf"</\w+ \d{{{_DIGITS}}}>")
+
 
 def unquoted(text: str) -> str:
     """Return a text without its fences and what they quote.
@@ -122,19 +124,16 @@ def unquoted(text: str) -> str:
     >>> unquoted("Here: " + Fences(b"secret", len).around("log", "hello") + " and so on")
     'Here:  and so on'
     """
+    # Else each of many openings without a closing would search the whole text.
+    ends = {match[0]: match.end() for match in _CLOSING.finditer(text)}
     parts: list[str] = []
-    unclosed = set[str]()  # else many openings without a closing would each search the whole text
     begin = 0
-    for opening in _QUOTED.finditer(text):
+    for opening in _QUOTED.finditer(text) if ends else ():
         closing = f"</{opening['tag']} {opening['number']}>"
-        if opening.start() < begin or closing in unclosed:
+        if opening.start() < begin or ends.get(closing, 0) < opening.end():
             continue
-        end = text.find(closing, opening.end())
-        if end < 0:
-            unclosed.add(closing)
-        else:
-            parts.append(text[begin : opening.start()])
-            begin = end + len(closing)
+        parts.append(text[begin : opening.start()])
+        begin = text.index(closing, opening.end()) + len(closing)
     return "".join([*parts, text[begin:]])
 
 

@@ -1,6 +1,7 @@
 """Fences that only the memory can write, and marks in what imitates them."""
 
 import re
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -218,7 +219,11 @@ def test_whole_quotes_are_left_out(said: str, left: str | None) -> None:
 
 
 def test_very_many_fences_that_nothing_closes() -> None:
-    """Each is looked for once, so that a pasted text of any length is read."""
-    said = "".join(f"<log {number:09}>\n" for number in range(2_000))
+    """All are looked for at once, so that a pasted text of any length is read."""
+    said = "".join(f"<log {number:09}>\n" for number in range(20_000))
 
-    assert unquoted(said * 2) == said * 2
+    begun = process_time()
+    left = unquoted(said)
+
+    assert left == said
+    assert process_time() - begun < 0.3  # one by one it was 1.5
