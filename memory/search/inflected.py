@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from ..names import hyphenated
 from .languages import language, script, stemmed
-from .terms import folded, spellings, stem
+from .terms import CJK, IDEOGRAPH, folded, spellings, stem
 
 _CACHED = 16  # sets of ids whose stems are cached, in each language of their sessions' texts
 _IDS = 20_000  # ids, and words of ids, whose stems are cached: a set changes with each new effort
@@ -46,12 +46,19 @@ _ODD = {
 }
 """Words whose stems may begin in another way."""
 
+_SPACE = re.compile(f"(?<=[{CJK}])-|-(?=[{CJK}])")
+"""A hyphen for a space beside a character of a script without spaces."""
+
+_BESIDE = re.compile(f"[{CJK}][^\\W{CJK}]|[^\\W{CJK}][{CJK}]")
+"""Where such a character stands beside a letter or digit of another script."""
+
 
 def inflected(names: Collection[str], text: str, preset: str) -> frozenset[str]:
     """Return which of these ids stand in a text, in its language, a preset one or English.
 
     An id of one word must stand there as it is, accents aside: `apis` is not the effort `api`,
-    since single words are often said without any thought of an effort.
+    since single words are often said without any thought of an effort. In scripts without spaces
+    people may write one between two words or none.
 
     >>> sorted(inflected({"auth-bug", "café-menü", "api"}, "The cafe menu, auth bugs, apis", ""))
     ['auth-bug', 'café-menü']
@@ -61,6 +68,7 @@ def inflected(names: Collection[str], text: str, preset: str) -> frozenset[str]:
         words = line.split("-")
         distinct = frozenset(words)
         found.update(_of_one_word(known, distinct))
+        found.update(_without_spaces(known, line))
         for of in dict.fromkeys(["english", language(text) or "english", preset or "english"]):
             ids = _by_stems(known, of)
             for run in ids.runs(words, distinct):
@@ -82,6 +90,33 @@ def _single(names: frozenset[str]) -> Mapping[str, Sequence[str]]:
         for spelled in _as_searched(name) if "-" not in name else ():
             found.setdefault(spelled, []).append(name)
     return found
+
+
+def _without_spaces(names: frozenset[str], line: str) -> Iterator[str]:
+    if IDEOGRAPH.search(line) and (spelled := _spaceless(names)):
+        text = _SPACE.sub("", line)
+        for plain, same in spelled.items():
+            if plain in text and re.search(_whole(plain), text):
+                yield from same
+
+
+@lru_cache(maxsize=_CACHED)
+def _spaceless(names: frozenset[str]) -> Mapping[str, Sequence[str]]:
+    """Return the ids that people may write with other spaces, by their spellings without any."""
+    found = dict[str, list[str]]()
+    for name in names:
+        for spelled in _as_searched(name) if IDEOGRAPH.search(name) else ():
+            if _SPACE.search(spelled) or _BESIDE.search(spelled):
+                found.setdefault(_SPACE.sub("", spelled), []).append(name)
+    return found
+
+
+def _whole(plain: str) -> str:
+    """Return a pattern for a text at whose ends no word of a script with spaces goes on."""
+    word = f"[^\\W{CJK}]"
+    before = "" if IDEOGRAPH.match(plain[0]) else f"(?<!{word})"
+    after = "" if IDEOGRAPH.match(plain[-1]) else f"(?!{word})"
+    return f"{before}{re.escape(plain)}{after}"
 
 
 @lru_cache(maxsize=_CACHED)

@@ -43,6 +43,24 @@ def test_all_words_with_the_stem_of_an_id_are_found(language: str) -> None:
     assert len(found) < len(words) ** 2
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "found"),
+    [
+        ("로그인-버그", "로그인버그를 고쳤어?", True),
+        ("ログイン-バグ", "昨日のログインバグです", True),
+        ("修复-login", "请看修复login。", True),
+        ("修复login", "修复 login 好了", True),
+        ("修复-log", "修复login了", False),
+        ("修复-登录", "修复了登录", False),
+    ],
+)
+def test_scripts_without_spaces_have_an_id_with_one_or_none(
+    name: str, text: str, found: bool
+) -> None:
+    """Between two words of it, but a word of another script is a whole one."""
+    assert inflected([name], text, "english") == ({name} if found else set())
+
+
 @pytest.mark.parametrize("letters", ["abcdefghiklmnoprstuv", LETTERS])
 def test_a_page_of_distinct_words_takes_no_time(letters: str) -> None:
     """Only words that begin as those of the ids are stemmed."""
