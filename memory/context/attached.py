@@ -349,10 +349,19 @@ _names = Growing[Any](lambda messages, _: [one["data"].get("name") for one in me
 
 
 def log_results(messages: Sequence[Message]) -> Iterator[tuple[int, CallKey, Mapping[str, Any]]]:
-    """Yield the results that brought turns of a log back, with their places and calls."""
+    """Yield the results that brought turns of a log back, with their places and calls.
+
+    Those of a log that a later call collapsed are not among them.
+    """
+    collapsed = {
+        result["effort_id"]: at
+        for at, _, result in results_of(messages, ("collapse_effort",))
+        if result.get("status") == "collapsed" and isinstance(result.get("effort_id"), str)
+    }
     for at, call, result in results_of(messages, LOG_TOOLS):
-        status = LOG_TOOLS[messages[at]["data"]["name"]]
-        if result.get("status") == status and result.get("tokens", 1) and turns_of_log(result):
+        is_done = result.get("status") == LOG_TOOLS[messages[at]["data"]["name"]]
+        is_log = is_done and result.get("tokens", 1) and turns_of_log(result)
+        if is_log and collapsed.get(result["effort_id"], -1) < at:
             yield at, call, result
 
 

@@ -322,6 +322,23 @@ def test_an_expanded_log_stays_until_it_is_collapsed(talk: Conversation) -> None
     assert 6 not in plan_of(talk).turns
 
 
+@pytest.mark.parametrize("rebuild", ["every-turn", "on-change"])
+def test_what_a_turn_collapsed_again_does_not_come_back(talk: Conversation, rebuild: str) -> None:
+    """If the turn then expands a part of the same log, only that part is shown."""
+    talk.set(rebuild=rebuild)
+    talk.effort("a", "one", "two")
+    talk.turns(["Something else."] * 3)
+    talk.ask("Show it.")
+    talk.call("expand_effort", effort_id="a")
+    talk.call("collapse_effort", effort_id="a")
+    talk.call("expand_effort", effort_id="a", turns="2")
+    during = logs(talk)
+    talk.answer()
+    talk.ask("And?")
+
+    assert during == logs(talk) == [(6, "2")]
+
+
 def test_calls_with_the_same_id_have_each_its_log(talk: Conversation) -> None:
     """Models repeat ids: each log stands after the result of its own call, before and after."""
     talk.set(rebuild="every-turn")
