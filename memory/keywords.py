@@ -73,8 +73,11 @@ _MARK = re.compile(
     r"|[\w@~.-]*(?:/[\w@.-]+)+"  # paths
     r"|\b\w[\w-]+(?:\.[\w-]+)*\.[A-Za-z]\w{0,4}\b"  # files
     r"|\b[A-Za-z]\w*_\w+\b"  # snake_case and ERROR_CODES
-    r"|\b[a-z]+[A-Z]\w*\b|\b[A-Z][a-z0-9]+[A-Z]\w*\b"  # camelCase
-    r"|\bE[A-Z]{4,}\b|\b[A-Z]{1,5}-?\d{2,6}\b"  # EADDRINUSE, E1234, PR-12
+    r"|\b\w+(?:::\w+)+\b"  # std::vector
+    r"|\b[a-z]+[A-Z]\w*\b|\b[A-Z][a-z0-9]+[A-Z]\w*\b|\b[A-Z]{2,}[a-z]{2}\w*\b"  # camelCase, OSError
+    r"|\bE[A-Z]{4,}\b|\bSIG[A-Z]{3,}\b"  # EADDRINUSE, SIGSEGV
+    r"|\b[A-Z]{1,10}-?\d{2,8}\b|\b0x[\da-fA-F]{4,16}\b"  # E1234, PLATFORM-12, 0x80070005
+    r"|\b\d{1,3}(?:\.\d{1,3}){3}\b"  # 10.1.20.7
 )
 """File names, web addresses, identifiers and error codes."""
 

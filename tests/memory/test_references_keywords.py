@@ -71,6 +71,24 @@ def test_identifiers_of_one_word_are_compared_by_their_stem() -> None:
     assert found == {"server": ("eaddrinus", "maxretri")}
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "JSONDecodeError or OSError",
+        "OOMKilled by SIGKILL",
+        "0x80070005 and 0xC0000005",
+        "PLATFORM-4711 like KB5034441",
+        "std::vector::at",
+        "10.0.3.17:5432 from 192.168.7.44",
+    ],
+)
+def test_a_tool_gives_identifiers_of_each_form(said: str) -> None:
+    """Its other words are none, so an identifier that is not known for one is lost."""
+    words = {"server": keywords(["server"], [counted([tool("1", f"We see {said} there.")])], 50)}
+
+    assert [*about(passages_of(f"Again {said}?"), words, words)] == ["server"]
+
+
 PATHS = [f"src/part{number}/file{number}.ts" for number in range(300)]
 ERROR = "Error: EADDRINUSE, see ERR_OSSL_EVP"
 
