@@ -132,6 +132,7 @@ _NAMED = re.compile(
 _ISO = re.compile(r"\b(\d{4})-(\d\d)(?:-(\d\d))?\b(?![-\w])")
 _POINTS = re.compile(r"\b(\d{1,2})\.(\d{1,2})\.(\d{4})\b(?!\.\w)")
 _SLASHES = re.compile(r"\b(\d{1,2})/(\d{1,2})/(\d{4})\b(?!/)")
+_YEAR_FIRST = re.compile(r"(?<![\w/.])(\d{4})/(\d{1,2})/(\d{1,2})\b(?![/\w])")
 _YEAR = re.compile(r"(?i)\b(?:in|of|during|since|year) ((?:19|20)\d\d)\b(?!-)")
 """Other numbers of four digits are ports, prices and counts."""
 
@@ -143,10 +144,11 @@ _AGO = re.compile(
     rf"(?i)\b(?:vor )?(\d{{1,3}}|{'|'.join(_COUNTS)})"
     r" (day|week|month|year|tag|woche|monat|jahr)(?:s|en|n|e)?(?: ago)?\b"
 )
-_WHICH = "last|previous|this|letzte[nrs]?|vorige[nrs]?|diese[nrs]?"
+_WHICH = "last|previous|this|letzte[nrs]?|vorige[nrs]?|vergangene[nrs]?|diese[nrs]?"
 _LAST = re.compile(rf"(?i)\b({_WHICH}) (week|month|year|woche|monat|jahr)\b")
 _WORDS = re.compile(
     r"(?i)\b(the day before yesterday|day before yesterday|yesterday|today|"
+    r"last night|this (?:morning|afternoon|evening)|"
     r"vorgestern|gestern|heute|avant-hier|aujourd['’]hui)\b"
 )
 _WEEKDAYS = (
@@ -161,11 +163,16 @@ _WEEKDAYS = (
 _DAYS_OF_WEEK = {name: at for at, names in enumerate(_WEEKDAYS) for name in names.split("|")}
 _WEEKDAY = re.compile(
     rf"(?i)\b(?:(last|on|am|letzten|vorigen) )?({'|'.join(_DAYS_OF_WEEK)})\b"
-    rf"(?:,?(?: of| in)? (?:the )?({_WHICH}) (?:week|woche)\b)?"
+    rf"(?:,?(?: of| in)? (?:the |der )?({_WHICH}) (?:week|woche)\b)?"
 )
 """A day of the week, after a word that says that it is a day, or of a week that is named."""
 
-_BEFORE = {"today": 0, "heute": 0, "yesterday": 1, "gestern": 1}
+_IN_WEEK = re.compile(
+    rf"(?i)\b({_WHICH}) (?:week|woche),?(?: on| am)? ({'|'.join(_DAYS_OF_WEEK)})\b"
+)
+_WEEKEND = re.compile(rf"(?i)\b({_WHICH}) (?:weekend|wochenende)\b")
+
+_BEFORE = {"today": 0, "heute": 0, "yesterday": 1, "gestern": 1, "last night": 1}
 _UNITS = {"tag": "day", "woche": "week", "monat": "month", "jahr": "year"}
 
 
@@ -206,7 +213,9 @@ def _last(match: re.Match[str], today: date) -> Days | None:
 
 def _word(match: re.Match[str], today: date) -> Days | None:
     word = match[1].lower()
-    return _back(today, "day", 0 if word.startswith("aujourd") else _BEFORE.get(word, 2))
+    if word.startswith(("aujourd", "this ")):
+        return _back(today, "day", 0)
+    return _back(today, "day", _BEFORE.get(word, 2))
 
 
 def _weekday(match: re.Match[str], today: date) -> Days | None:
@@ -214,12 +223,25 @@ def _weekday(match: re.Match[str], today: date) -> Days | None:
     back = today.weekday() - _DAYS_OF_WEEK[name.lower()]
     if week:
         return _back(today, "day", back + 7 * _how_many_back(week))
-    return _back(today, "day", back % 7 or 7) if before else None
+    is_all = match.string.strip(" ,.?!") == match[0]
+    return _back(today, "day", back % 7 or 7) if before or is_all else None
+
+
+def _in_week(match: re.Match[str], today: date) -> Days | None:
+    back = today.weekday() - _DAYS_OF_WEEK[match[2].lower()]
+    return _back(today, "day", back + 7 * _how_many_back(match[1]))
+
+
+def _weekend(match: re.Match[str], today: date) -> Days | None:
+    saturday = today + timedelta(days=5 - today.weekday()) - _how_many_back(match[1]) * _WEEK
+    return saturday, saturday + 2 * _DAY
 
 
 _Reading: TypeAlias = Callable[[re.Match[str], date], Days | None]
 _RELATIVE: tuple[tuple[re.Pattern[str], _Reading], ...] = (
     (_AGO, _ago),
+    (_IN_WEEK, _in_week),
+    (_WEEKEND, _weekend),
     (_WEEKDAY, _weekday),  # "Tuesday of last week" is a day, not a week
     (_LAST, _last),
     (_WORDS, _word),
@@ -280,7 +302,7 @@ def said_dates(text: str) -> list[str]:
             days.extend([f"day{found[0]:%Y%m%d}"] if year else [])
             days.append(f"day{found[0]:%m%d}")
 
-    for pattern in (_ISO, _POINTS, _SLASHES):
+    for pattern in (_ISO, _POINTS, _SLASHES, _YEAR_FIRST):
         for match in pattern.finditer(text):
             if _OUTSIDE.match(text, match.start()):
                 add(_absolute(pattern, match), year=True)
@@ -313,7 +335,7 @@ def _read(query: str, years: list[int], today: date | None) -> tuple[list[Days],
     def without(pattern: re.Pattern[str], read: Callable[[re.Match[str]], Days | None]) -> str:
         return pattern.sub(lambda match: take([read(match)], match), query)
 
-    for pattern in (_ISO, _POINTS, _SLASHES):
+    for pattern in (_ISO, _POINTS, _SLASHES, _YEAR_FIRST):
         query = without(pattern, partial(_absolute, pattern))
     query = _NAMED.sub(lambda match: take(_named(match, years), match), query)
     if today:
