@@ -14,7 +14,7 @@ from sqlalchemy import Connection, bindparam, literal, select, union_all
 from ..dates import When, dates
 from ..search.ranking import Passages, Rare, rarity
 from ..search.terms import query_terms
-from ..search.variants import halves, variants
+from ..search.variants import halves_of, variants
 from .index import any_of, look_up, unpack_layout
 from .lineage import Lineage
 from .protocol import Found, Pointing
@@ -115,7 +115,7 @@ def said_in(
             if instead := set[int]().union(*(said[other] for other in more)):
                 said[term] = sorted(instead.union(said[term]), reverse=True)
     absent = [term for term in terms if not any(said[term] for said in found)]
-    pairs = {} if is_long else {term: two for term in absent if (two := halves(term))}
+    pairs = {} if is_long else halves_of(query, absent)
     if pairs:
         every = list(dict.fromkeys(half for two in pairs.values() for pair in two for half in pair))
         parts = look_up(*place, *((every, limit) for limit in limits))

@@ -1,6 +1,7 @@
 """What a text may say in place of the terms of a query: other forms, compounds apart or joined."""
 
 import re
+from collections.abc import Collection
 from itertools import pairwise
 
 from .languages import query_stems
@@ -42,6 +43,19 @@ def variants(query: str, language: str = "") -> dict[str, frozenset[str]]:
                 for term in map("".join, map(terms, pair)):
                     found.setdefault(term, set()).update(terms(joined))
     return {term: frozenset(others - {term}) for term, others in found.items() if term}
+
+
+def halves_of(query: str, absent: Collection[str]) -> dict[str, list[tuple[str, str]]]:
+    """Return by term, among these of a query, the pairs of terms that its words may be made of.
+
+    A word is cut as it is written: its stem has lost the end of the second half.
+
+    >>> halves_of("a bookcase", ["bookcas"])
+    {'bookcas': [('book', 'case')]}
+    """
+    written = {term: word for word in words(query) for term in terms(word)}
+    cut = {term: halves(written.get(term, term)) for term in absent}
+    return {term: pairs for term, pairs in cut.items() if pairs}
 
 
 def halves(word: str) -> list[tuple[str, str]]:
