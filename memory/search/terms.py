@@ -326,7 +326,8 @@ def further_terms(query: str) -> list[str]:
     >>> further_terms("maxRetryCount"), further_terms("10.20.1.7"), further_terms("25 MB")
     (['max', 'retri', 'count'], ['102017'], ['25mb'])
     """
-    return [term for term in dict.fromkeys(_further(query)) if term not in {*query_terms(query)}]
+    known = {*query_terms(query)}
+    return [term for term in dict.fromkeys(_further(query)) if term not in known]
 
 
 def indexed(text: str, language: str = "") -> list[str]:
@@ -368,6 +369,9 @@ _SIGNED = re.compile(r"\b([A-Za-z])(\+\+|#)(?!\w)")
 _SIGNS = {"++": "plusplus", "#": "sharp"}
 _HASH = re.compile(r"\b(?=[a-f]*\d)[0-9a-f]{8,64}\b", re.IGNORECASE)
 _SHORT_HASH = 7  # characters of a hash that tools show
+_HEX = re.compile(r"(?=[A-F]*\d)[\dA-F]{7,}")
+"""A hash in capitals, or the beginning of one, whose letters and digits are no parts."""
+
 _CAMEL = re.compile(r"\b(?=\w*(?:[a-z\d][A-Z]|[A-Z]{2}[a-z]{2}))[^\W_]+\b")
 _CAMEL_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 _SEPARATORS = re.compile(r"[\W_]+")
@@ -391,7 +395,8 @@ def _further(text: str) -> Iterator[str]:
     for letter, sign in _SIGNED.findall(text):
         yield letter.lower() + _SIGNS[sign]
     for match in _CAMEL.finditer(text):
-        yield from filter(None, map(_term, map(folded, _CAMEL_PART.findall(match[0]))))
+        if not _HEX.fullmatch(match[0]):
+            yield from filter(None, map(_term, map(folded, _CAMEL_PART.findall(match[0]))))
     if not text.isascii():
         yield from _spelled(text)
 
@@ -463,6 +468,9 @@ _BEGINNING_NAME = re.compile(
 )
 """A name at the beginning of a sentence, where "Will you" and "May I" stand as well."""
 
+_GOES_ON = re.compile(r"(?i)\s+(?:on|ahead)\b|[!,]")
+"""What stands after "Go" where it only keeps a talk going; else it is a language and a game."""
+
 _NO_NAMES = frozenset(
     """
 a again an bye continue go hello hey hi i more next no ok okay on please proceed thank thanks the
@@ -476,11 +484,13 @@ def _names(text: str) -> Iterator[str]:
     """Yield the names in a text that are written like stop words, or are a single letter."""
     for match in _CAPITAL.finditer(text):
         word = match[0].lower()
-        if word in _NO_NAMES or not (word in _STOP_WORDS or len(word) == 1):
+        if not (word in _STOP_WORDS or len(word) == 1):
             continue
         all_capitals = len(word) > 1 and match[0].isupper()
         before = text[max(0, match.start() - 8) : match.start()]
         inside = not _BEGINS.search(before) and before.strip()
+        if word in _NO_NAMES and (match[0] != "Go" or _GOES_ON.match(text, match.end())):
+            continue
         if all_capitals or inside:
             yield word
     for match in _BEGINNING_NAME.finditer(text):
