@@ -21,6 +21,7 @@ from langgraph.constants import CONFIG_KEY_CHECKPOINTER, START
 from ...memory.tool_names import MEMORY_TOOLS
 from .arrivals import split_messages
 from .langchain_messages import cleaned, messages_in_state
+from .readable import readable
 from .state import TurnState, unpacked
 from .turn import question_id, running
 
@@ -194,6 +195,7 @@ def _left_results(checkpoints: Sequence[CheckpointTuple]) -> list[BaseMessage]:
 
 
 def _identified(message: BaseMessage) -> BaseMessage:
+    message = readable(message)
     return message if message.id else message.model_copy(update={"id": str(uuid4())})
 
 

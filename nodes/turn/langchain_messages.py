@@ -97,10 +97,7 @@ def _with_own_fields(message: BaseMessage) -> BaseMessage:
         return message
     own = {n: extra[n] for n in _CONVERTED_AS_EXTRA if extra[n] and not getattr(message, n)}
     rest = {name: value for name, value in extra.items() if name not in _CONVERTED_AS_EXTRA}
-    try:
-        return AIMessage(**{**dict(message), **own, "additional_kwargs": rest})
-    except ValueError:  # a client wrote something else there
-        return message
+    return readable(message.model_copy(update={**own, "additional_kwargs": rest}))
 
 
 def cleaned(message: _Message) -> _Message:

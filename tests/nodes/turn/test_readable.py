@@ -17,7 +17,7 @@ from langchain_core.messages import (
 )
 
 from ebbtide import commands, transcript
-from ebbtide.nodes.turn.langchain_messages import from_dicts, to_dicts
+from ebbtide.nodes.turn.langchain_messages import from_dicts, messages_in_state, to_dicts
 from ebbtide.nodes.turn.readable import readable
 from ebbtide.testing import InMemoryArchive
 from tests.agents import THREAD, Talk, talk
@@ -139,3 +139,25 @@ def test_history_of_wrong_types_is_adopted(entry: str, at: int) -> None:
 
     assert len(chat.said(state)) == 3, entry
     assert commands.verify(chat.agent, THREAD) == ()
+
+
+def test_edit_that_langgraph_refuses_blocks_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stays among the writes that no checkpoint has, which the middleware's next run reads."""
+    monkeypatch.setattr("tests.agents.entry", "middleware")
+    chat = talked(InMemoryArchive())
+    result = chat.agent.get_state(THREAD).values["messages"][PLACES["tool"]]
+    update: Any = {"messages": [result.model_copy(update={"id": ["x"]})]}
+    with pytest.raises(TypeError):
+        chat.agent.update_state(THREAD, update)
+
+    assert chat.said(chat.say("Thanks."))[2:] == ["Thanks."]
+
+
+@pytest.mark.parametrize("wrong", [5, [5], "x"])
+def test_answer_written_as_json_with_calls_of_a_wrong_type(wrong: Any) -> None:
+    """LangChain converts it without looking at them."""
+    written = {"type": "ai", "content": "Hi", "invalid_tool_calls": wrong, "usage_metadata": None}
+
+    (message,) = from_dicts(to_dicts(messages_in_state([written])))
+
+    assert message.model_dump()["invalid_tool_calls"][0].keys() == INVALID.keys()
