@@ -123,20 +123,46 @@ def told_apart(state: TurnState, owner: Owner, archive: Archive) -> SplitInput:
     """Tell the messages in state apart, and compare what is past with the archive."""
     arrived, view = split_messages(state), past(archive, owner, tip_of(state))
     known = compared(arrived.past, state.get("asked", {}), view)
+    if known.unknown and not owner.namespace:
+        known = _sent_again(arrived.past, known, view)
     arrived = replace(arrived, known=known)
     # In a larger graph other agents may have spoken before the question.
-    if not owner.namespace and question_start(arrived.new):
-        return _without_history(arrived, view)
+    if not owner.namespace and (start := _new_question(arrived.new, view)):
+        return _without_history(arrived, start, view)
     return arrived
 
 
-def _without_history(arrived: SplitInput, view: ArchiveView) -> SplitInput:
+def _sent_again(messages: Sequence[BaseMessage], known: Compared, view: ArchiveView) -> Compared:
+    """Return what is known of the past, of which messages were removed, after the last turn.
+
+    A history without ids may follow it then, which begins with the first unknown message.
+    """
+    first = next(at for at, message in enumerate(messages) if message is known.unknown[0])
+    again = compared(messages[first:], {}, view)
+    is_history = again.newest == view.tip.turn and not again.before and not again.named
+    return again if is_history else known
+
+
+def _new_question(new: Sequence[BaseMessage], view: ArchiveView) -> int:
+    """Return the position where the new question begins, 0 if nothing stands before it.
+
+    A history may end with archived questions whose answers LangGraph left at their place.
+    """
+    start = question_start(new)
+    last = max((at for at, message in enumerate(new) if message.type == "human"), default=0)
+    if not any(message.type == "human" for message in new[start:last]):
+        return start
+    known = {message.id for message in compared(new[start:last], {}, view).named}
+    return start + len([*takewhile(lambda message: message.id in known, new[start:last])])
+
+
+def _without_history(arrived: SplitInput, start: int, view: ArchiveView) -> SplitInput:
     """Tell apart what is new if a client hands over its whole history before its question.
 
     It does if the last turn is in it, or was erased. Edits in it are edits of the archived turns.
     Of a history with ids, LangGraph leaves what `messages` has at its place, before the rest.
     """
-    start, known, last = question_start(arrived.new), arrived.known, view.tip.turn
+    known, last = arrived.known, view.tip.turn
     sent, question = arrived.new[:start], arrived.new[start:]
     again = compared(sent, {}, view)
     if last and again.newest == last:

@@ -82,13 +82,26 @@ def compared(
     if not messages or not last:
         return Compared(unknown=messages)
     known = [min(numbers[key], last) for one in messages if (key := one.id or "") in numbers]
-    first = max(1, min(known, default=1), last - MOST_TURNS + 1)
+    oldest = max(1, last - MOST_TURNS + 1)
+    first = max(oldest, min(known, default=1))
+    found = _compared_from(first, messages, numbers, view)
+    if found.unknown and first > oldest:  # as in a history that is sent again with ids
+        return _compared_from(oldest, messages, numbers, view)
+    return found
+
+
+def _compared_from(
+    first: int, messages: Sequence[BaseMessage], numbers: Mapping[str, int], view: ArchiveView
+) -> Compared:
+    """Compare messages with the archived turns from the first one on."""
+    last = view.tip.turn
     records = view.turns(range(first, last + 1))
     archived = [
         _Archived(record, at, *forms)
         for record in records
         for at, forms in enumerate(zip(record.messages, as_users_see(record.messages), strict=True))
     ]
+    messages = _in_order(messages, archived)
     plain = to_dicts(messages)
     begun = bool(plain[0]["data"].get("id") in numbers)
     places = {at: archived[place] for at, place in _places(archived, plain, begun=begun)}
@@ -111,6 +124,23 @@ def compared(
     unknown = _unknown(messages, places, archived, erased)
     named = [messages[at] for at, one in places.items() if _key(plain[at]) == _key(one.stored)]
     return Compared(turns, edits, questions, unknown, before, newest, named, bool(erased))
+
+
+def _in_order(
+    messages: Sequence[BaseMessage], archived: Sequence[_Archived]
+) -> Sequence[BaseMessage]:
+    """Return messages in the order of the archived ones whose ids they have.
+
+    LangGraph puts those of a history that were missing behind those that were there.
+    """
+    keys = [_key(one.stored) for one in archived]
+    times, place_of = Counter(keys), {key: at for at, key in enumerate(keys)}
+    places, at = list[int](), -1
+    for message in messages:
+        key = message.type, message.id
+        at = place_of[key] if times[key] == 1 else at
+        places.append(at)
+    return [messages[at] for at in sorted(range(len(messages)), key=places.__getitem__)]
 
 
 def _places(

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.messages import RemoveMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide.nodes.turn import edits
@@ -130,3 +131,61 @@ def test_erased_turn_in_a_history_with_ids(tmp_path: Path, turn: int) -> None:
 
     words = ["One.", "Two.", "Three.", "Four.", "Five.", "Six.", "Seven.", "Eight.", "New."]
     assert found == [[] if n == turn else [said, "OK."] for n, said in enumerate(words, 1)]
+
+
+@pytest.mark.parametrize("edited", [None, 2])
+@pytest.mark.parametrize("removed", [[0], [2], [0, 2, 4]])
+def test_history_with_ids_after_questions_were_removed(
+    tmp_path: Path, removed: list[int], edited: int | None
+) -> None:
+    """LangGraph puts them behind the answers that stayed: they are no part of the new question."""
+    chat = three(tmp_path, "4")
+    history = chat.agent.get_state(THREAD).values["messages"]
+    gone: Any = [RemoveMessage(history[at].id) for at in removed]
+    chat.agent.update_state(THREAD, {"messages": gone})
+    words = ["One.", "Two.", "Three."]
+    if edited is not None:
+        words[edited] = "Edited."
+        history[2 * edited] = history[2 * edited].model_copy(update={"content": "Edited."})
+
+    found = handed_over(chat, *history)
+
+    assert found == [[said, str(n)] for n, said in enumerate([*words, "New."], 1)]
+
+
+@pytest.mark.parametrize("edited", [None, 0, 2, 6])
+def test_history_with_ids_after_the_newest_question_was_removed(
+    tmp_path: Path, edited: int | None
+) -> None:
+    """It begins before what `messages` has, and LangGraph puts what was missing at the end."""
+    chat = talk(tmp_path, lambda _: "OK.", checkpointer=InMemorySaver())
+    words, history = ["One.", "Two.", "Three.", "Four."], list[Any]()
+    for question in words:
+        history += chat.say(question)["messages"][-2:]
+    chat.agent.update_state(THREAD, {"messages": [RemoveMessage(history[6].id)]})
+    if edited is not None:
+        words[edited // 2] = "Edited."
+        history[edited] = history[edited].model_copy(update={"content": "Edited."})
+
+    found = handed_over(chat, *history)
+
+    assert found == [[question, "OK."] for question in (*words, "New.")]
+
+
+@pytest.mark.parametrize("edited", [None, 0])
+@pytest.mark.parametrize("removed", [[4, 5], [3, 4, 5]])
+def test_history_without_ids_after_the_last_turn_was_removed(
+    tmp_path: Path, removed: list[int], edited: int | None
+) -> None:
+    """What stands in `messages` already is not told twice."""
+    chat = three(tmp_path, "4")
+    messages = chat.agent.get_state(THREAD).values["messages"]
+    gone: Any = [RemoveMessage(messages[at].id) for at in removed]
+    chat.agent.update_state(THREAD, {"messages": gone})
+    words = ["One.", "Two.", "Three."]
+    if edited is not None:
+        words[edited] = "Edited."
+
+    found = handed_over(chat, ("user", words[0]), *HISTORY[1:])
+
+    assert found == [[said, str(n)] for n, said in enumerate([*words, "New."], 1)]
