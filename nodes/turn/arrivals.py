@@ -45,7 +45,7 @@ def boundaries(messages: Sequence[BaseMessage], state: TurnState) -> Boundaries:
     last run of user messages, without the question of an earlier turn, which nobody answered. In an
     unfinished turn, new begins with the first message after the accepted ones that the graph cannot
     have made. An archived message that stands before its question repeats an earlier id: LangGraph
-    put it in the place of that message.
+    put it in the place of that message. One behind an unfinished turn was sent again.
     """
     turn_at = _turn_positions(messages, state)
     last_id = state.get("archived")
@@ -56,11 +56,11 @@ def boundaries(messages: Sequence[BaseMessage], state: TurnState) -> Boundaries:
     repeats = archived is not None and accepted is not None and archived < accepted
     if repeats and not running:
         return Boundaries(foreign or 0, foreign or 0)
-    if archived is not None:
+    began = next((at for at, n in turn_at.items() if n == state.get("turn")), None)
+    if archived is not None and not (running and began is not None and began < archived):
         end = archived + 1
     elif running:
-        began = (at for at, number in turn_at.items() if number == state["turn"])
-        end = next(began, question_start(messages))
+        end = question_start(messages) if began is None else began
     elif foreign is not None:
         end = foreign
     else:

@@ -9,7 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide.nodes.turn import edits
 from tests.agents import THREAD, Talk, talk
-from tests.nodes.turn.test_arrivals_editing import erase_all, three, told
+from tests.nodes.turn.test_arrivals_editing import CUT, cut, erase_all, three, told
 
 pytestmark = pytest.mark.usefixtures("entry")
 
@@ -189,3 +189,16 @@ def test_history_without_ids_after_the_last_turn_was_removed(
     found = handed_over(chat, ("user", words[0]), *HISTORY[1:])
 
     assert found == [[said, str(n)] for n, said in enumerate([*words, "New."], 1)]
+
+
+def test_history_with_ids_behind_a_turn_that_was_cut_short(tmp_path: Path) -> None:
+    """All messages before it were removed: LangGraph puts them behind its question, which stays."""
+    chat = three(tmp_path, CUT, "4")
+    history = chat.agent.get_state(THREAD).values["messages"]
+    gone: Any = [RemoveMessage(message.id) for message in history]
+    chat.agent.update_state(THREAD, {"messages": gone})
+    cut(chat, ("user", "Four."))
+
+    found = handed_over(chat, *history)
+
+    assert found[2:] == [["Three.", "3"], ["Four."], ["New.", "4"]]
