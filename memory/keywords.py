@@ -102,7 +102,9 @@ _STOCK = re.compile(
     r"|(?:is|are) (?:all |still |now ){,2}(?:green|passing))|all (?:is )?green"
     r"|you'?re welcome|my pleasure|no problem|good (?:morning|evening|night|day|luck)"
     r"|have a (?:nice|good|great) \w+|(?:many )?thanks(?: a lot| for[^.!?\n]*)?|thank you[^.!?\n]*"
-    r"|kind regards|best regards|of course|great question|shall i[^.!?\n]{0,20}\?)",
+    r"|kind regards|best regards|of course|(?:great|good) question|sounds (?:good|great|fine)"
+    r"|feel free to ask|(?:i'?m |i am )?glad (?:it|that|this) (?:work|help)(?:s|ed)"
+    r"|shall i[^.!?\n]{0,20}\?)",
     re.IGNORECASE,
 )
 """Phrases of politeness and of work that is done, which are about nothing."""
@@ -133,6 +135,8 @@ def terms_of(text: str) -> tuple[str, ...]:
 
     >>> terms_of("Thanks! Is auth.ts done? The tests still pass, and the build is green.")
     ('auth', 'auth.ts')
+    >>> terms_of("Sounds good. I'm glad it works. Good question, feel free to ask!")
+    ()
     >>> terms_of("https://www.example.com/faq")
     ('exampl', 'faq', 'https://www.example.com/faq')
     """
