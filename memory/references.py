@@ -61,12 +61,12 @@ def mentionable(text: str) -> frozenset[str]:
     return frozenset(_runs_of_words(text))
 
 
-def _runs_of_words(text: str, first: Collection[str] = ()) -> Iterator[str]:
+def _runs_of_words(text: str, first: Collection[str] | None = None) -> Iterator[str]:
     """Yield the runs of successive words, with `first` only those that begin with one of these."""
     line = hyphenated(text)
     spans = [*map(re.Match.span, _TOKEN.finditer(line))]
     for at, (start, first_end) in enumerate(spans):
-        if first and line[start:first_end] not in first:
+        if first is not None and line[start:first_end] not in first:
             continue
         for _, end in spans[at : at + _NAME_WORDS]:
             if end - start > SLUG_LENGTH:
@@ -148,7 +148,7 @@ def _ids_in(work: RunningTurn, text: str, foreign: Iterable[str]) -> frozenset[s
     if stored is not None:
         names |= stored | work.state.open.keys() | work.state.summaries.keys()
         first = {word[0] for word in map(_TOKEN.match, names) if word}
-        return frozenset(names.intersection(_runs_of_words(text, first)) if first else ())
+        return frozenset(names.intersection(_runs_of_words(text, first)))
     runs = _runs_of_words(text)  # of a page they are a million
     while part := {*islice(runs, _AT_ONCE)}:
         found |= names & part
@@ -260,22 +260,22 @@ def _inflected(work: RunningTurn, texts: Sequence[str], total: int) -> frozenset
     """Return ids of several words that stand in texts with other endings, and ids without marks."""
     in_context = {*work.state.open, *work.state.summaries}
     own = frozenset(filterfalse(is_qualified, in_context))
-    names = own | _evicted(work, texts, own) if total > len(in_context) else own
+    names = own | _nameable(work, texts) if total > len(in_context) else own
     found = (inflected(names, said, work.settings.language) for said in texts)
     return frozenset[str]().union(*found)
 
 
-def _evicted(work: RunningTurn, texts: Iterable[str], own: Collection[str]) -> frozenset[str]:
-    """Return efforts outside the context that texts may name: all, unless there are thousands.
+def _nameable(work: RunningTurn, texts: Iterable[str]) -> frozenset[str]:
+    """Return efforts of the session that texts may name: all, unless there are thousands.
 
     Then those whose id or summary has a rare word of a piece of the text.
     """
     names = work.view.branch.effort_names()
-    if names is None:
-        said = map(work.view.branch.pointing, chain.from_iterable(map(_pieces, texts)))
-        found = chain.from_iterable(one.said for one in said)
-        names = frozenset(name for name in found if isinstance(name, str))
-    return names.difference(own)
+    if names is not None:
+        return names
+    said = map(work.view.branch.pointing, chain.from_iterable(map(_pieces, texts)))
+    found = chain.from_iterable(one.said for one in said)
+    return frozenset(name for name in found if isinstance(name, str))
 
 
 def _pieces(text: str) -> Iterator[str]:
