@@ -16,7 +16,8 @@ from langgraph.runtime import get_runtime
 from langgraph.types import Send
 from pydantic import TypeAdapter
 
-from ..memory.errors import SessionNotFoundError
+from ..memory.archive.protocol import Archive
+from ..memory.errors import InputError, SessionNotFoundError
 from ..memory.record import Owner
 from ..memory.settings import Settings, resolve
 from ..nodes.application_tools import application_tools
@@ -28,6 +29,7 @@ from ..nodes.decay import decay
 from ..nodes.detect_references import detect_references
 from ..nodes.memory_tools import amemory_tools, memory_tools
 from ..nodes.persist import persist
+from ..nodes.turn.arrivals import is_all_answered
 from ..nodes.turn.checkpoints import (
     Source,
     asource,
@@ -42,6 +44,7 @@ from ..nodes.turn.state import (
     AgentState,
     InputState,
     MemoryState,
+    TurnState,
     repacked,
     unpacked,
     without_reserved,
@@ -241,7 +244,7 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         """Stream as LangGraph does; `output_keys`, if passed, chooses the keys.
 
         Raises, before anything is run, `SessionNotFoundError` if another user's turn is resumed,
-        and `SettingsError` for invalid settings.
+        `SettingsError` for invalid settings, and `InputError` if no message is new.
         """
         if _inside():
             yield from super().stream(input, config, **self._keys(kwargs, inside=True))
@@ -297,17 +300,19 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
 
         That is an input that no run applied, and tool results that an interrupted turn left
         pending. Raises `SessionNotFoundError` if the run goes on with another user's turn, or from
-        a checkpoint of another user that it names.
+        a checkpoint of another user that it names, and `InputError` if it has nothing to answer.
         """
         update = without_reserved(input)
         parts = cast("Any", self.builder).parts
         settings = resolve(kwargs.get("context"), parts.settings)
         chosen = ensure_config(merge_configs(self.config, config))["configurable"]
         owner = Owner(user_of(settings, chosen), str(chosen.get("thread_id")))
+        is_fork, is_resumed = bool(chosen.get("checkpoint_id")), not isinstance(update, Mapping)
+        left = [] if found is None or is_fork or is_resumed else unapplied(found.checkpoint)
+        if not (left or is_resumed) and update.get("messages", []) == []:
+            _check_question(found, owner, parts.archive)
         if found is None:
             return update
-        is_fork, is_resumed = bool(chosen.get("checkpoint_id")), not isinstance(update, Mapping)
-        left = [] if is_fork or is_resumed else unapplied(found.checkpoint)
         if not (left or is_fork or is_resumed) and "messages" in update:
             left = pending_results(found.checkpoint)
         if not (left or is_fork or is_resumed):
@@ -334,6 +339,15 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         if keys == self.output_channels and _has_updates(kwargs) and not inside:
             return {**kwargs, "output_keys": [*keys, "context"]}
         return kwargs
+
+
+def _check_question(found: Source | None, owner: Owner, archive: Archive) -> None:
+    """Raise `InputError` if a run without messages has nothing to answer in this user's thread."""
+    if found and is_anothers(found.owned, archive, owner):
+        return
+    state = unpacked(found.checkpoint.checkpoint["channel_values"]) if found else TurnState()
+    if is_all_answered(state, owner, archive):
+        raise InputError(len(state.get("messages", [])))
 
 
 def _identified(update: Any) -> Any:

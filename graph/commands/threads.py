@@ -34,7 +34,7 @@ from ...memory.settings import Settings, resolve
 from ...memory.view import ArchiveView, past
 from ...nodes.ask import drive
 from ...nodes.command import commit_command
-from ...nodes.turn.arrivals import split_messages, unarchived
+from ...nodes.turn.arrivals import is_all_answered, split_messages, unarchived
 from ...nodes.turn.langchain_messages import to_dicts
 from ...nodes.turn.owner import is_anothers, user_of
 from ...nodes.turn.parts import AgentParts
@@ -105,9 +105,9 @@ class Place:
         return Owner(user, clean(str(chosen["thread_id"])), self.path)
 
     def thread(self, config: RunnableConfig, snapshot: StateSnapshot, context: object) -> "Thread":
-        """Return the thread with the state of `snapshot`."""
+        """Return the thread with the state of `snapshot`; a refused run has no next nodes."""
         settings = resolve(context, self.parts.settings)
-        return Thread(
+        thread = Thread(
             self,
             self.parts,
             config,
@@ -119,6 +119,8 @@ class Place:
             has_checkpoints=snapshot.created_at is not None,
             checkpoint=str(snapshot.config.get("configurable", {}).get("checkpoint_id", "")),
         )
+        is_refused = not self.path and _was_refused(thread)
+        return replace(thread, next_nodes=()) if is_refused else thread
 
     def write(self, config: RunnableConfig, update: dict[str, Any]) -> RunnableConfig:
         """Write an update as the turn's last node, and return the new config.
@@ -199,10 +201,7 @@ class Thread:
         if not self.unfinished:
             return turn
         counted = turn > state.get("persisted", 0) or not split_messages(state).new
-        uncounted = any(
-            node in {START, "begin_turn"} or node.endswith(".before_agent")
-            for node in self.next_nodes
-        )
+        uncounted = any(node == START or _begins(node) for node in self.next_nodes)
         return turn + (not counted or uncounted)
 
     @property
@@ -241,7 +240,7 @@ class Thread:
 
     @property
     def is_older(self) -> bool:
-        """Whether the messages are of a time before the memory, which adopts them with a run."""
+        """Whether the thread has messages but has not run with Ebbtide, which adopts them."""
         has_begun = self.inside or self.next_nodes or {"tip", "turn"} & self.state.keys()
         messages = self.values.get("messages", ())
         return not has_begun and answered(to_dicts(messages[-1:]))
@@ -321,6 +320,17 @@ class Thread:
         return dict(compiled.invoke(values, newest_config(self.config), context=self.context))
 
 
+def _begins(node: str) -> bool:
+    """Tell whether a node runs before the turn is counted."""
+    return node == "begin_turn" or node.endswith(".before_agent")
+
+
+def _was_refused(thread: Thread) -> bool:
+    """Tell whether the last run was refused because its input had no new message."""
+    begins = bool(thread.next_nodes) and all(map(_begins, thread.next_nodes))
+    return begins and is_all_answered(thread.state, thread.owner, thread.parts.archive)
+
+
 def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> Thread:
     """Return a thread of an agent, or of a graph around it, which may store only messages.
 
@@ -380,7 +390,7 @@ def resting(agent: Agent, config: RunnableConfig, context: object = None) -> Thr
     its commit is committed.
     """
     thread = thread_at(agent, config, context).at_rest()
-    if agent.get_state(config).next:
+    if thread.place.node and agent.get_state(config).next:
         raise TurnRunningError(thread.owner.thread, thread.turn)
     if not thread.state.get("command"):
         return thread

@@ -132,6 +132,14 @@ def told_apart(state: TurnState, owner: Owner, archive: Archive) -> SplitInput:
     return arrived
 
 
+def is_all_answered(state: TurnState, owner: Owner, archive: Archive) -> bool:
+    """Tell whether a run has nothing to answer: no unfinished turn, no new or edited question."""
+    if state.get("turn", 0) > state.get("persisted", 0):
+        return False
+    arrived = told_apart(state, owner, archive)
+    return not (arrived.new or arrived.unfinished or arrived.known.questions)
+
+
 def _sent_again(messages: Sequence[BaseMessage], known: Compared, view: ArchiveView) -> Compared:
     """Return what is known of the past, of which messages were removed, after the last turn.
 

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from ebbtide import DiskArchive, Settings, create_memory_agent
+from ebbtide import DiskArchive, Settings, commands, create_memory_agent
 from ebbtide.memory.errors import InputError, SettingsError
 from tests.agents import ENTRIES, SUMMARY, THREAD, referenced, talk
 from tests.doubles import ScriptedModel, call, together
@@ -245,6 +245,38 @@ def test_run_from_an_empty_state(tmp_path: Path, node: str) -> None:
 
     with pytest.raises(InputError, match="no new message"):
         chat.agent.invoke(None, THREAD)
+
+
+@pytest.mark.parametrize("given", [{}, {"messages": []}])
+def test_input_without_a_message(tmp_path: Path, given: dict[str, Any]) -> None:
+    """A run without a message is refused, and commands find the thread at rest."""
+    chat = talk(tmp_path, ["a"])
+    chat.say("one")
+    before = chat.agent.get_state(THREAD)
+
+    with pytest.raises(InputError, match="no new message"):
+        chat.agent.invoke(given, THREAD)
+
+    assert commands.open_effort(chat.agent, THREAD, "Late parcel").turn == 1
+    assert commands.undo(chat.agent, THREAD) == 1
+    assert commands.undo(chat.agent, THREAD) == 0
+    assert chat.agent.get_state(before.config).values == before.values
+
+
+@pytest.mark.parametrize("entry", ["graph"], indirect=True)
+async def test_refused_input_is_not_stored(tmp_path: Path) -> None:
+    """The whole agent refuses a run without a message before LangGraph stores its input."""
+    chat = talk(tmp_path, ["a"])
+    with pytest.raises(InputError):
+        chat.agent.invoke({"messages": []}, THREAD)
+    assert chat.agent.get_state(THREAD).created_at is None
+    chat.say("one")
+    before = chat.agent.get_state(THREAD)
+
+    with pytest.raises(InputError):
+        await chat.agent.ainvoke({"messages": []}, THREAD)
+
+    assert chat.agent.get_state(THREAD) == before
 
 
 def test_settings_of_one_run(tmp_path: Path) -> None:
