@@ -140,7 +140,7 @@ def delete(
     *,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Delete a thread for good, after a question.
+    """Delete a thread for good, after you confirm.
 
     Its turns, memories and checkpoints go. With --yes nothing is asked.
     """

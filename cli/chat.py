@@ -105,7 +105,7 @@ def _found(talk: Conversation) -> str:
     if talk.turn:
         return f"turn {talk.turn} was the last"
     older = talk.older_messages
-    return f"{older} messages are older than its memory" if older else "new"
+    return f"{older} messages, adopted when you send the next one" if older else "new"
 
 
 def is_terminal(stream: TextIO | None) -> bool:

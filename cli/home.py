@@ -27,6 +27,7 @@ from .printable import discreet, in_line, one_line
 
 Root = Annotated[str | None, typer.Option(help=f"Folder of the archive, or URL (default: {ROOT}).")]
 User = Annotated[str | None, typer.Option(help="User id (default: sessions without a user).")]
+RequiredUser = Annotated[str | None, typer.Option(help="User id; required.")]
 ConfigFile = Annotated[Path | None, typer.Option(help="Settings file (default: ebbtide.yaml).")]
 Extracting = Annotated[
     str | None, typer.Option(help="Model that chooses quotes, such as openai:gpt-4o.")
@@ -75,7 +76,10 @@ def choosing(names: Iterable[str]) -> Callable[[str], list[str]]:
 
 Session = Annotated[
     str,
-    typer.Argument(help="Name of the session, or of its thread.", autocompletion=_session_names),
+    typer.Argument(
+        help="Name of the session: its thread, or `thread (namespace)` in a larger graph.",
+        autocompletion=_session_names,
+    ),
 ]
 AnySession = Annotated[
     str | None,
@@ -86,7 +90,10 @@ AnySession = Annotated[
 ]
 MemoryId = Annotated[
     str,
-    typer.Argument(help="Id of a memory: <session>/<effort>.", autocompletion=_memory_ids),
+    typer.Argument(
+        help="Id of a memory: <session>/<effort>, of a fact or rule <session>/turn-N/fact-k.",
+        autocompletion=_memory_ids,
+    ),
 ]
 Thread = Annotated[
     str, typer.Option(help="Name of the conversation.", autocompletion=_session_names)

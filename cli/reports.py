@@ -23,7 +23,7 @@ from ..memory.record import Owner, Tip
 from ..memory.settings import Settings
 from ..memory.transcript import clipped, first_words
 from ..memory.view import every_commit
-from .home import AnySession, ConfigFile, Json, MemoryId, Root, User, configured
+from .home import AnySession, ConfigFile, Json, MemoryId, RequiredUser, Root, User, configured
 from .printable import discreet, in_line, print_json, printable
 from .screen import fitted
 
@@ -269,7 +269,7 @@ def settings_table() -> str:
 
 
 def _row(name: str, schema: Mapping[str, Any]) -> str:
-    default = "none" if schema["default"] is None else f"`{_value(schema['default'])}`"
+    default = "none" if schema["default"] in {None, ""} else f"`{_value(schema['default'])}`"
     meaning = schema["description"].replace("|", "\\|")
     return f"| `{name}` | {default} | {_range(schema)} | {meaning} |"
 
@@ -299,7 +299,7 @@ attention = typer.Typer(
 
 @attention.command("list")
 def list_attention(
-    root: Root = None, user: User = None, config: ConfigFile = None, *, json: Json = False
+    root: Root = None, user: RequiredUser = None, config: ConfigFile = None, *, json: Json = False
 ) -> None:
     """List the memories in attention. The strongest come first, the suppressed ones last."""
     console = Console(highlight=False)
@@ -320,7 +320,7 @@ def _memory_command(function: Callable[[UserMemories, str], Explanation]) -> Cal
     def command(
         memory_id: MemoryId,
         root: Root = None,
-        user: User = None,
+        user: RequiredUser = None,
         config: ConfigFile = None,
         *,
         json: Json = False,
@@ -347,9 +347,9 @@ attention.command("unsuppress", help="Undo a suppression.")(
 
 @attention.command()
 def forget(
-    memory_id: MemoryId, root: Root = None, user: User = None, config: ConfigFile = None
+    memory_id: MemoryId, root: Root = None, user: RequiredUser = None, config: ConfigFile = None
 ) -> None:
-    """Delete a memory from attention, also one of a deleted session."""
+    """Delete a memory; the turns of its session stay, and search still finds them."""
     with configured(root, user, config).attention() as memories:
         memory = memories.delete(memory_id)
     typer.echo(f"forgot {in_line(memory.id)}")

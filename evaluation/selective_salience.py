@@ -61,8 +61,9 @@ class SelectiveSalienceStrategy:
     """A model quotes what the goal depends on, and summarises the rest as a short background.
 
     The set of quotes grows with each compression and has no size limit. Quotes leave it when a
-    later quote revises or repeats them. `calls` has the cost of each model call, and `fallbacks`
-    counts compressions in which rules chose the quotes because the model failed.
+    later quote revises or repeats them, or when they no longer matter. `calls` has the cost of each
+    model call, and `fallbacks` counts compressions in which rules chose the quotes because the
+    model failed.
     """
 
     name = "selective-salience"

@@ -68,7 +68,7 @@ def print_metrics(figures: Any) -> None:
     print(f"avg_expansion_duration: {figures.avg_expansion_duration:g} turns")
     print(f"manual_vs_auto_collapse: {figures.manual_collapses} : {collapses}")
     print(f"tokens_saved_by_decay: {figures.tokens_saved_by_decay:,} tokens")
-    print(f"expansion_overhead: {figures.expansion_overhead:.1%} of the calls of a turn")
+    print(f"expansion_overhead: {figures.expansion_overhead:.1%} of the tokens of a turn")
     print(sums(figures))
 
 

@@ -148,7 +148,8 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
         summary_model: Writes the summaries of concluded efforts. Default: `model`.
         extraction_model: Chooses quotes when a long effort is compressed. Default: the one that
             the settings name, otherwise `model`.
-        compression_model: Writes the background of a compressed effort. Default: as above.
+        compression_model: Writes the background of a compressed effort. Default: the one that the
+            settings name, otherwise `model`.
         embeddings: LangChain embeddings, or "minilm" (extra `semantic`). With embeddings, search
             and compression also work by meaning.
         attention: A cache for attention, such as `RedisAttention`, for many processes.

@@ -3,7 +3,7 @@
 EbbtideError
 ├── SettingsError           a setting is out of range, unknown, or not allowed there
 ├── InputError              the input of a run has no new message
-├── StateError              the input of a run has other keys than messages
+├── StateError              the input of a run is an object that sets memory or bookkeeping
 ├── ToolError               a memory tool was called incorrectly; the model reads the message
 ├── AnswerError             a model gave no usable summary, extraction or other answer to the memory
 ├── EmbeddingError          the embedding model failed or returned no vectors
@@ -12,7 +12,7 @@ EbbtideError
 ├── RequestError            a route of the server refused a request; nothing was changed
 └── ArchiveError            the archive failed
     ├── SessionNotFoundError    this user has no such session
-    │   └── NotAdoptedError         the thread is older than its memory
+    │   └── NotAdoptedError         the thread has not run with Ebbtide yet
     ├── TurnNotFoundError       this branch has no such turn
     ├── TipNotFoundError        the state belongs to another archive
     ├── TurnRunningError        a turn of the thread is not finished
@@ -60,7 +60,10 @@ class InputError(EbbtideError, ValueError):
 
 
 class StateError(EbbtideError, ValueError):
-    """The input of a run has other keys than `messages`."""
+    """The input of a run is an object that sets `memory` or `bookkeeping`.
+
+    In a dict these keys are ignored.
+    """
 
     def __init__(self, key: str, value: object, why: str) -> None:
         """Name the key, its value and the problem, and say what to do."""
@@ -111,14 +114,14 @@ class SessionNotFoundError(ArchiveError, LookupError):
 
 
 class NotAdoptedError(SessionNotFoundError):
-    """The messages of a thread are older than its memory, which has not adopted them yet."""
+    """The thread has not run with Ebbtide yet; its next run adopts its messages."""
 
     def __init__(self, thread: str, messages: int) -> None:
         """Name the thread, and say when its messages are adopted."""
         ArchiveError.__init__(
             self,
-            f"the {messages} messages of thread {thread!r} are older than its memory, which adopts "
-            "them when the next message is sent; nothing was changed",
+            f"thread {thread!r} has {messages} messages but has not run with Ebbtide yet; they are "
+            "adopted when the next message is sent; nothing was changed",
         )
 
 

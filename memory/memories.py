@@ -25,7 +25,7 @@ class UserMemories:
     attention: Attention
 
     def list(self) -> tuple[Explanation, ...]:
-        """Return all memories, newest first: in attention, faded and suppressed."""
+        """Explain all memories, newest first, also faded and suppressed ones."""
         return tuple(map(self.explain, self.archive.remembered(self.user)))
 
     def in_attention(self) -> tuple[Explanation, ...]:
@@ -65,17 +65,23 @@ class UserMemories:
         return self.explain(memory_id)
 
     def suppress(self, memory_id: str) -> Explanation:
-        """Take a memory out of attention until `unsuppress`, and explain it; search finds it."""
+        """Take a memory out of attention until `unsuppress`, and return its `Explanation`.
+
+        Search still finds it.
+        """
         self.attention.suppress(self.user, memory_id, now=datetime.now(UTC))
         return self.explain(memory_id)
 
     def unsuppress(self, memory_id: str) -> Explanation:
-        """Undo the suppression of a memory, and explain it."""
+        """Undo `suppress`, and return the memory's `Explanation`."""
         self.attention.unsuppress(self.user, memory_id, now=datetime.now(UTC))
         return self.explain(memory_id)
 
     def delete(self, memory_id: str) -> Explanation:
-        """Delete a memory, and explain it as it was; the turns of its session stay."""
+        """Delete a memory, and return its `Explanation` as it was.
+
+        The turns of its session stay, and search still finds them.
+        """
         explanation = self.explain(memory_id)
         self.attention.forget(self.user, memory_id, now=datetime.now(UTC))
         return explanation

@@ -42,7 +42,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Tip:
-    """The last turn of a branch: its number (0 for none) and its id.
+    """The last turn of a branch, named by its number (0 for none) and its id.
 
     With a smaller number it means the same branch up to that turn.
     """
@@ -65,7 +65,8 @@ class Group:
         state: The memory's state after it, as plain data.
         nonce: Drawn when the turn starts. A retry has the same nonce, a repeated question another.
         attachments: Data that the messages refer to, by digest.
-        part: The id of the last part that its messages join, "" for none.
+        part: The id of the last stored part (rounds that left the prompt) that `messages` contain,
+            "" for none.
     """
 
     turn: int
@@ -94,8 +95,8 @@ class Group:
 class Record:
     """A committed turn, with its id and the id of its parent ("" for the first turn).
 
-    An `erased` record is a tombstone: it has an id and no text. `beside` is only set when a record
-    was just committed on another branch: the newest turn of the session until then, and its time.
+    An `erased` record is a tombstone: it has an id and no text. `beside` is set if this commit
+    started another branch: the tip that was the newest of the session until then, and its time.
     """
 
     turn: int

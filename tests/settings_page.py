@@ -16,7 +16,8 @@ The command `ebbtide` and the server also read settings, `model` and `root` from
 override variables, and variables override the file. `ebbtide settings` shows the settings in force
 and where each was set.
 
-Other numbers are constants, in the file of their rule and with their reason.
+Other numbers are constants, in the source file of the rule that uses them, with the reason beside
+them.
 
 """
 

@@ -71,7 +71,8 @@ def messages(agent: Agent, config: RunnableConfig, page: int = 1) -> TurnPage:
 
     Raises:
         CommandError: There is no such page.
-        SessionNotFoundError: The thread has no turn of this user. All commands raise it.
+        SessionNotFoundError: The thread has no turn of this user. All commands raise it, except
+            `transcript` and those on attention.
     """
     thread = thread_at(agent, config)
     last = thread.tip.turn
@@ -87,7 +88,8 @@ def verify(agent: Agent, config: RunnableConfig) -> tuple[Finding, ...]:
     """Check a thread's session in the archive, see `ebbtide archive verify`.
 
     Ends of branches that no checkpoint of the thread names are reported too; these turns were
-    archived, but the process died before their checkpoint, or it was deleted.
+    archived, but the process died before their checkpoint, or the checkpoint was
+    deleted.
     """
     thread = thread_at(agent, config)
     if thread.is_older:
@@ -127,12 +129,13 @@ def transcript(
     Messages are in chronological order, without state blocks and calls of memory tools. Each has
     its `turn` and `status` (`done`, `aborted`, `running`, `erased`) under `ebbtide` in
     `response_metadata`. An erased turn is one system message. For a thread that
-    is older than the memory, the messages of its checkpoint are returned, divided into turns.
+    has not run with Ebbtide yet, the messages of its checkpoint are returned, divided into turns.
 
     Args:
         agent: The agent, or a graph around it.
         config: The config of the thread's runs.
-        limit: How many turns to return. Default: all.
+        limit: Return the last `limit` turns, or with `before` the last ones before it. Default:
+            all.
         before: Only return turns before this one.
 
     Raises:
@@ -145,7 +148,7 @@ def transcript(
     running_messages = unarchived(thread.state)
     try:
         tip = thread.tip
-    except SessionNotFoundError:  # unknown, or older than the memory
+    except SessionNotFoundError:  # unknown, or not adopted yet
         if thread.state.get("turn"):
             raise
         turns = turns_of(thread.state.get("messages", []))

@@ -13,8 +13,8 @@ from .threads import Agent, on_a_thread, place_of
 def attention(agent: Agent, config: RunnableConfig) -> tuple[Explanation, ...]:
     """Return the memories in the user's attention, strongest first, then the suppressed ones.
 
-    Like all commands here, raises `CommandError` if `config` names no user, and `AttentionError` if
-    attention cannot be reached.
+    Like all commands on attention, raises `CommandError` if `config` names no user, and
+    `AttentionError` if attention cannot be reached.
     """
     return _of(agent, config).in_attention()
 
@@ -28,7 +28,7 @@ def explain(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation
 
 
 def suppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
-    """Take a memory out of attention until `unsuppress`, and explain it.
+    """Take a memory out of attention until `unsuppress`, and return its `Explanation`.
 
     Search still finds it. Raises `CommandError` if the user has no such memory.
     """
@@ -36,14 +36,18 @@ def suppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanatio
 
 
 def unsuppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
-    """Undo `suppress`, and explain the memory; raises `CommandError` as `suppress` does."""
+    """Undo `suppress`, and return the memory's `Explanation`.
+
+    Raises `CommandError` if the user has no such memory.
+    """
     return _of(agent, config).unsuppress(memory_id)
 
 
 def forget(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
-    """Delete a memory from attention, and explain it as it was; its session stays.
+    """Delete a memory, and return its `Explanation` as it was.
 
-    For memories of sessions that were deleted. Raises `CommandError` as `suppress` does.
+    The turns of its session stay, and search still finds them. This also works for a memory whose
+    session was deleted. Raises `CommandError` if the user has no such memory.
     """
     return _of(agent, config).delete(memory_id)
 

@@ -61,7 +61,10 @@ _NEWEST = select(*TIP, turns.c.at).where(turns.c.id == bindparam("number"))
 
 
 class SqlArchive(Archive):
-    """An archive in PostgreSQL or SQLite, for any number of threads, processes and machines."""
+    """An archive in PostgreSQL, for any number of machines, or in SQLite, for one machine.
+
+    Any number of threads and processes may use it.
+    """
 
     def __init__(
         self,

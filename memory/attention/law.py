@@ -140,7 +140,7 @@ class Explanation:
         suppressed: Whether somebody took it out of attention.
         attended: Whether it is in attention.
         text: The summary of an effort, or the newest wording of a fact or rule; empty if its
-            session was deleted. Stores of attention do not know it.
+            session was deleted, and in what `Attention.explain` returns.
     """
 
     id: str
@@ -220,8 +220,8 @@ class Attention(Protocol):
     """A store of attention. The tests in `tests/memory/attention` are its contract.
 
     A memory is in attention if its strength reaches the threshold, unless it was suppressed or
-    withdrawn, or exceeds the capacity. A method that fails raises `AttentionError` and changes
-    nothing.
+    withdrawn, or 200 memories of the user are stronger. A method that fails raises `AttentionError`
+    and changes nothing.
     """
 
     def add(self, user_id: str, memory: Memory, *, now: datetime) -> None:
@@ -236,7 +236,7 @@ class Attention(Protocol):
     def top(self, user_id: str, limit: int, *, now: datetime) -> tuple[Ranked, ...]:
         """Return the memories with the highest attention, ties newest first, then by id.
 
-        Those that have faded leave before.
+        Faded ones are taken out first.
         """
 
     def prune(self, user_id: str, *, now: datetime) -> int:
@@ -245,9 +245,10 @@ class Attention(Protocol):
     def refresh_for_context(
         self, user_id: str, message: str, limit: int, *, now: datetime
     ) -> tuple[Ranked, ...]:
-        """Return what `top` would return if a message lifted all memories; see `in_context`.
+        """Return what `top` would return if a message raised the strength of memories.
 
-        Nothing enters or leaves. Withdrawn and suppressed memories are left out.
+        Each is raised by up to a fifth, for the share of its keywords in the message. Nothing
+        enters or leaves. Withdrawn and suppressed memories are left out.
         """
 
     def changed(self, user_id: str) -> bool:

@@ -10,9 +10,10 @@ from .law import DAY, Attention, Memory, effective
 def compute_effective_salience(
     base_salience: float, created_at: datetime, access_count: int
 ) -> float:
-    """Return the attention of a memory now, 0-100; see `effective` for the formula.
+    """Return the strength of a memory now, 0-100, by the formula of `docs/attention.md`.
 
-    >>> compute_effective_salience(50, datetime.now(UTC) - 20 * DAY, 0) < 50
+    >>> from datetime import timedelta
+    >>> compute_effective_salience(50, datetime.now(UTC) - timedelta(days=20), 0) < 50
     True
     """
     days = (datetime.now(UTC) - created_at.astimezone(UTC)) / DAY
@@ -39,7 +40,7 @@ class AttentionManager:
         self.attention.add(user_id, Memory(memory_id, round(effective_salience), now), now=now)
 
     def get_attention(self, user_id: str, limit: int = 10) -> list[str]:
-        """Return the memories in attention, the highest first; faded ones leave before."""
+        """Return the memories in attention, the strongest first; faded ones are taken out."""
         found = self.attention.top(user_id, limit, now=datetime.now(UTC))
         return [memory.id for memory in found]
 

@@ -5,7 +5,7 @@ Keys per user, whose name is quoted as in URLs, after a prefix:
 - `ebbtide:<user>:attention`, a sorted set: the ids of the memories in attention, by their score
   when they were written;
 - `ebbtide:<user>:memories`, a hash: what scores are computed from, of these and of memories that a
-  message could lift; its field `*` has the threshold, the capacity, the size and the time;
+  message could raise; its field `*` has the threshold, the capacity, the size and the time;
 - `ebbtide:<user>:changes`, a counter of changes of the table.
 
 All expire after a day. A writer changes the table, deletes what is cached and writes it anew, so
@@ -95,7 +95,7 @@ class RedisAttention(SqlAttention):
         return tuple(m for m in self.within_reach(user_id, now=now) if m.attended)
 
     def within_reach(self, user_id: str, *, now: datetime) -> tuple[Kept, ...]:
-        """Return the memories in attention, and those that a message could lift into it."""
+        """Return the memories in attention, and those that a message could raise into it."""
         memories = self._ask(lambda: self._cached(user_id, now))
         if memories is None:
             memories = self._ask(lambda: self._built(user_id, now))

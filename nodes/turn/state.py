@@ -361,7 +361,8 @@ def without_reserved(value: Any, reserved: Collection[str] = _RESERVED) -> Any:
         return [item if _key_of(item) else without_reserved(item, reserved) for item in allowed]
     for key in reserved:
         if getattr(value, key, None) is not None:
-            raise StateError(key, getattr(value, key), "a run is given messages alone")
+            why = "the input of a run may only contain `messages`"
+            raise StateError(key, getattr(value, key), why)
     return value
 
 

@@ -117,8 +117,10 @@ def test_thread_that_is_older_than_its_memory() -> None:
         agent.invoke({"messages": "The port is 8123."}, thread)
 
     with terminal(["chat", "--agent", "app:sqlite"], {}) as person:
-        person.see("2 messages are older than its memory")
-        person.converse(("/stats", "the 2 messages of thread 'default' are older than its memory"))
+        person.see("2 messages, adopted when you send the next one")
+        person.converse(
+            ("/stats", "thread 'default' has 2 messages but has not run with Ebbtide yet")
+        )
         person.converse(("Which port is it?", "Adopted 1 earlier turn"))
         person.converse(("/messages", "The port is 8123."))
 

@@ -122,6 +122,14 @@ def test_without_a_user_there_is_no_attention(user: tuple[str, ...]) -> None:
     assert "the run has no user" in result.stderr
 
 
+@pytest.mark.parametrize("verb", ["list", "explain", "suppress", "unsuppress", "forget"])
+def test_help_says_that_the_user_is_required(verb: str) -> None:
+    """The help of each command names `--user` as required, since none works without it."""
+    output = run("attention", verb, "--help").output
+
+    assert "User id; required." in output
+
+
 def test_in_the_chat() -> None:
     """`/attention` lists, explains, suppresses and unsuppresses."""
     chat(*LINES)

@@ -155,7 +155,7 @@ def test_an_object_with_a_memory_is_refused(tmp_path: Path, kind: Any) -> None:
     """The error names what is too much, and no state has the message."""
     chat, place = secret(tmp_path)
 
-    with pytest.raises(StateError, match="a run is given messages alone"):
+    with pytest.raises(StateError, match="may only contain `messages`"):
         chat.agent.invoke(kind(messages="What is it?", bookkeeping=place), THREAD)
 
     assert chat.agent.get_state(THREAD).values == {}
