@@ -43,7 +43,8 @@ class UserMemories:
         if explanation is None:
             ids = self.archive.remembered(self.user)
             close = difflib.get_close_matches(memory_id, ids, n=1, cutoff=_ALIKE)
-            hint = f"did you mean {close[0]!r}?" if close else "an id is <session>/<effort>"
+            ids_are = "an id is <session>/<effort> or <session>/turn-N/fact-k"
+            hint = f"did you mean {close[0]!r}?" if close else ids_are
             raise CommandError(f"no memory {memory_id!r}: {hint}")
         return self._with_text(explanation)
 
