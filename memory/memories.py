@@ -18,7 +18,10 @@ _ALIKE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class UserMemories:
-    """The memories of one user; methods that name one raise `CommandError` for an unknown id."""
+    """The memories of one user.
+
+    Methods that name one raise `CommandError` for an unknown id, and for what is no text.
+    """
 
     archive: Archive
     user: str
@@ -39,6 +42,7 @@ class UserMemories:
 
     def explain(self, memory_id: str) -> Explanation:
         """Return why a memory is in attention or not."""
+        _check("memory_id", memory_id, "`list` has the ids")
         explanation = self.attention.explain(self.user, memory_id, now=datetime.now(UTC))
         if explanation is None:
             ids = self.archive.remembered(self.user)
@@ -53,6 +57,7 @@ class UserMemories:
 
         Raises `CommandError` for an effort as well, whose summary belongs to its session.
         """
+        _check("text", text, "delete a memory with `delete`")
         self.explain(memory_id)
         if not is_fact(memory_id):
             raise CommandError(
@@ -70,11 +75,13 @@ class UserMemories:
 
         Search still finds it.
         """
+        _check("memory_id", memory_id, "`list` has the ids")
         self.attention.suppress(self.user, memory_id, now=datetime.now(UTC))
         return self.explain(memory_id)
 
     def unsuppress(self, memory_id: str) -> Explanation:
         """Undo `suppress`, and return the memory's `Explanation`."""
+        _check("memory_id", memory_id, "`list` has the ids")
         self.attention.unsuppress(self.user, memory_id, now=datetime.now(UTC))
         return self.explain(memory_id)
 
@@ -93,6 +100,12 @@ class UserMemories:
         return replace(explanation, text=effort.summary) if effort else explanation
 
 
+def _check(name: str, value: object, advice: str) -> None:
+    """Raise `CommandError` for an argument that is no text."""
+    if not isinstance(value, str):
+        raise CommandError(f"{name} must be a text, got {value!r}: {advice}")
+
+
 def memories(
     archive: Archive, user: str, *, threshold: float = ATTENTION_THRESHOLD
 ) -> UserMemories:
@@ -103,9 +116,13 @@ def memories(
         user: The `user_id` of the sessions.
         threshold: The `attention_threshold` by which they are explained.
 
+    Raises:
+        CommandError: The user is no text.
+
     Example:
         >>> from ebbtide.testing import InMemoryArchive
         >>> memories(InMemoryArchive(), "ann").list()
         ()
     """
+    _check("user", user, "pass the user_id of the sessions")
     return UserMemories(archive, user, archive.attention(threshold))

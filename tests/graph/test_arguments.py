@@ -18,11 +18,12 @@ from ebbtide import (
     create_memory_agent,
     delete_session,
     erase,
+    memories,
     restore,
     transcript,
 )
 from ebbtide.memory.errors import ArchiveError
-from ebbtide.testing import ScriptedModel
+from ebbtide.testing import InMemoryArchive, ScriptedModel
 from tests.agents import THREAD, talk
 
 WRONG: list[tuple[str, Any]] = [
@@ -144,3 +145,17 @@ def test_a_text_that_is_none(tmp_path: Path, command: Any) -> None:
         command(chat.agent, THREAD, 4)
 
     assert commands.messages(chat.agent, THREAD).lines[0].turn == 1
+
+
+@pytest.mark.parametrize("value", [None, 4, ["a/gate"]])
+def test_a_memory_that_is_no_text(value: Any) -> None:
+    """The error says where ids are listed, and how to delete instead."""
+    of_ann = memories(InMemoryArchive(), "ann")
+    got = re.escape(f"must be a text, got {value!r}: ")
+    for command in (of_ann.explain, of_ann.suppress, of_ann.unsuppress, of_ann.delete):
+        with pytest.raises(CommandError, match=f"^memory_id {got}`list`"):
+            command(value)
+    with pytest.raises(CommandError, match=f"^text {got}.*`delete`"):
+        of_ann.edit("a/turn-1/fact-1", value)
+    with pytest.raises(CommandError, match=f"^user {got}pass the user_id"):
+        memories(InMemoryArchive(), value)
