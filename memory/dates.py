@@ -104,76 +104,128 @@ def _period(year: int, month: int = 0, day: int = 0) -> Days | None:
 
 
 _MONTHS = (
-    "january|jan|januar|janvier",
-    "february|feb|februar|février|fevrier",
-    "march|mar|märz|maerz|marz|mars",
-    "april|apr|avril",
-    "may|mai",
-    "june|jun|juni|juin",
-    "july|jul|juli|juillet",
-    "august|aug|août|aout",
-    "september|sept|sep|septembre",
-    "october|oct|oktober|okt|octobre",
-    "november|nov|novembre",
-    "december|dec|dezember|dez|décembre",
+    "january|jan|januar|janvier|enero|gennaio",
+    "february|feb|februar|février|fevrier|febrero|febbraio",
+    "march|mar|märz|maerz|marz|mars|marzo",
+    "april|apr|avril|abril|aprile",
+    "may|mai|mayo|maggio",
+    "june|jun|juni|juin|junio|giugno",
+    "july|jul|juli|juillet|julio|luglio",
+    "august|aug|août|aout|agosto",
+    "september|sept|sep|septembre|septiembre|settembre",
+    "october|oct|oktober|okt|octobre|octubre|ottobre",
+    "november|nov|novembre|noviembre",
+    "december|dec|dezember|dez|décembre|diciembre|dicembre",
 )
 _NUMBERS = {name: at for at, names in enumerate(_MONTHS, 1) for name in names.split("|")}
-_AMBIGUOUS = frozenset({"march", "may", "mar", "mars", "jan", "dec", "sep", "mai", "juli", "april"})
+_AMBIGUOUS = frozenset(
+    {"march", "may", "mar", "mars", "jan", "dec", "sep", "mai", "mayo", "juli", "julio", "april"}
+)
 """Months that are words or names too: only with a number, or after a word that says so."""
+
+
+def _any(words: Iterable[str]) -> str:
+    """Return a pattern for one of these words."""
+    return "|".join(sorted(words, key=len, reverse=True))
+
 
 _ORDINAL = r"(\d{1,2})(?:st|nd|rd|th|er|\.)?(?=\W|$)"
 _NAMED = re.compile(
     rf"(?i)\b(?:{_ORDINAL} (?:of |de )?|(in|of|during|since|until|by|last|early|late|mid|im|en) )?"
-    rf"({'|'.join(sorted(_NUMBERS, key=len, reverse=True))})\b\.?(?! \d{{1,2}}:)"
-    rf"(?: {_ORDINAL})?(?:,? (\d{{4}})\b)?"
+    rf"({_any(_NUMBERS)})\b\.?(?! \d{{1,2}}:)"
+    rf"(?: {_ORDINAL})?(?:(?:,| de|) (\d{{4}})\b)?"
 )
 """A month with its day and year, before or after it; of "may 5:30" no part is a date."""
 
+_NUMBERED_YEAR = r"(\d{4}|\d\d)"
 _ISO = re.compile(r"\b(\d{4})-(\d\d)(?:-(\d\d))?\b(?![-\w])")
-_POINTS = re.compile(r"\b(\d{1,2})\.(\d{1,2})\.(\d{4})\b(?!\.\w)")
-_SLASHES = re.compile(r"\b(\d{1,2})/(\d{1,2})/(\d{4})\b(?!/)")
+_POINTS = re.compile(r"(?<![\w.])(\d{1,2})\.(\d{1,2})\.(\d{4}|(?<=\d\d\.\d\d\.)\d\d)\b(?!\.\w)")
+"""Of 5.3.27 no part is a date: that may be a version."""
+
+_SLASHES = re.compile(rf"(?<![\w/.])(\d{{1,2}})/(\d{{1,2}})/{_NUMBERED_YEAR}\b(?!/)")
 _YEAR_FIRST = re.compile(r"(?<![\w/.])(\d{4})/(\d{1,2})/(\d{1,2})\b(?![/\w])")
-_YEAR = re.compile(r"(?i)\b(?:in|of|during|since|year) ((?:19|20)\d\d)\b(?!-)")
+_DAY_FIRST = re.compile(
+    r"(?i)\b(?:(?:am|vom|bis|seit|zum) (\d{1,2})\.(\d{1,2})\.|"
+    rf"(?:le|du|el|del|il|dal) (\d{{1,2}})/(\d{{1,2}})(?:/|(?![\w/]))){_NUMBERED_YEAR}?(?!\.?\w)"
+)
+"""A day after a word of a language that has days before months, maybe without a year."""
+
+_YEAR = re.compile(r"(?i)\b(?:in|of|during|since|year|jahr|seit|en|depuis) ((?:19|20)\d\d)\b(?!-)")
 """Other numbers of four digits are ports, prices and counts."""
 
-_ENGLISH = "one two three four five six seven eight nine ten eleven twelve"
-_GERMAN = "einem zwei drei vier fünf sechs sieben acht neun zehn elf zwölf"
-_COUNTS = {"a": 1, "an": 1, "einer": 1}
-_COUNTS |= {word: at for words in (_ENGLISH, _GERMAN) for at, word in enumerate(words.split(), 1)}
-_AGO = re.compile(
-    rf"(?i)\b(?:vor )?(\d{{1,3}}|{'|'.join(_COUNTS)})"
-    r" (day|week|month|year|tag|woche|monat|jahr)(?:s|en|n|e)?(?: ago)?\b"
+_NUMERALS = (
+    "one two three four five six seven eight nine ten eleven twelve",
+    "einem zwei drei vier fünf sechs sieben acht neun zehn elf zwölf",
+    "un deux trois quatre cinq six sept huit neuf dix onze douze",
+    "un dos tres cuatro cinco seis siete ocho nueve diez once doce",
+    "un due tre quattro cinque sei sette otto nove dieci undici dodici",
 )
-_WHICH = "last|previous|this|letzte[nrs]?|vorige[nrs]?|vergangene[nrs]?|diese[nrs]?"
-_LAST = re.compile(rf"(?i)\b({_WHICH}) (week|month|year|woche|monat|jahr)\b")
+_COUNTS = {"a": 1, "an": 1, "einer": 1, "une": 1, "una": 1}
+_COUNTS |= {word: at for words in _NUMERALS for at, word in enumerate(words.split(), 1)}
+_UNITS = {
+    word: unit
+    for unit, words in {
+        "day": "day days tag tage tagen jour jours día días dia dias giorno giorni",
+        "week": "week weeks woche wochen semaine semaines semana semanas settimana settimane",
+        "month": "month months monat monate monaten mois mes meses mese mesi",
+        "year": "year years jahr jahre jahren an ans année années año años anno anni",
+    }.items()
+    for word in words.split()
+}
+_COUNT, _UNIT = rf"(\d{{1,3}}|{_any(_COUNTS)})", f"({_any(_UNITS)})"
+_AGO = re.compile(rf"(?i)\b(vor |il y a |hace )?{_COUNT} {_UNIT}( ago| fa)?\b")
+_PAST = re.compile(
+    rf"(?i)\b(?:(?:past|last|letzten|vergangenen|[uú]ltim[ao]s|ultim[ei]) {_COUNT} {_UNIT}|"
+    rf"{_COUNT} derni[eè]re?s {_UNIT}|past {_UNIT})\b"
+)
+"""Days up to the present one; "last week" is the one from Monday to Sunday."""
+
+_GONE = "derni[eè]re?|pass[ée]e?|pasad[ao]|scors[ao]"
+_WHICH = (
+    "last|previous|this|letzte[nrs]?|vorige[nrs]?|vergangene[nrs]?|diese[nrs]?|"
+    f"ce|cette|est[ae]|quest[ao]|quest|{_GONE}"
+)
+_LAST = re.compile(
+    rf"(?i)\b(?:({_WHICH})[ '’]{_UNIT}|(?:l[ae] |el |il |l['’])?{_UNIT} (?:{_GONE}))\b(?:-ci\b)?"
+)
 _WORDS = re.compile(
-    r"(?i)\b(the day before yesterday|day before yesterday|yesterday|today|"
-    r"last night|this (?:morning|afternoon|evening)|"
-    r"vorgestern|gestern|heute|avant-hier|aujourd['’]hui)\b"
+    r"(?i)\b((?:the )?day before yesterday|yesterday|today|"
+    r"last night|this (?:morning|afternoon|evening)|vorgestern|gestern|heute|"
+    r"avant-hier|hier|aujourd['’]hui|ce (?:matin|soir)|"
+    r"anteayer|(?-i:ayer|hoy)|anoche|l['’]altro ieri|ieri|oggi|stamattina)\b"
 )
+"""Hoy and Ayer are names too, when they are capitalised."""
+
+_FRENCH = re.compile(
+    r"(?i)\b(?:[cdjlmnst]|qu)['’]|"
+    r"\b(?:que|quoi|quel(?:le)?s?|nous|avons|avez|était|hier (?:soir|matin))\b"
+)
+"""Words of a query in which "hier" is yesterday."""
+
 _WEEKDAYS = (
-    "monday|montag",
-    "tuesday|dienstag",
-    "wednesday|mittwoch",
-    "thursday|donnerstag",
-    "friday|freitag",
-    "saturday|samstag|sonnabend",
-    "sunday|sonntag",
+    "monday|montag|lundi|lunes|lunedì|lunedi",
+    "tuesday|dienstag|mardi|martes|martedì|martedi",
+    "wednesday|mittwoch|mercredi|miércoles|miercoles|mercoledì|mercoledi",
+    "thursday|donnerstag|jeudi|jueves|giovedì|giovedi",
+    "friday|freitag|vendredi|viernes|venerdì|venerdi",
+    "saturday|samstag|sonnabend|samedi|sábado|sabado|sabato",
+    "sunday|sonntag|dimanche|domingo|domenica",
 )
 _DAYS_OF_WEEK = {name: at for at, names in enumerate(_WEEKDAYS) for name in names.split("|")}
 _WEEKDAY = re.compile(
-    rf"(?i)\b(?:(last|on|am|letzten|vorigen) )?({'|'.join(_DAYS_OF_WEEK)})\b"
-    rf"(?:,?(?: of| in)? (?:the |der )?({_WHICH}) (?:week|woche)\b)?"
+    rf"(?i)\b(?:({_WHICH}) (?:week|woche),?(?: on| am)? |(last|on|am|letzten|vorigen|el) )?"
+    rf"({_any(_DAYS_OF_WEEK)})\b"
+    rf"(?:,?(?: of| in)? (?:the |der )?({_WHICH}) (?:week|woche)\b|( (?:{_GONE}))\b)?"
 )
-"""A day of the week, after a word that says that it is a day, or of a week that is named."""
+"""A day of the week, with a word that says that it is a day, or of a week that is named."""
 
-_IN_WEEK = re.compile(
-    rf"(?i)\b({_WHICH}) (?:week|woche),?(?: on| am)? ({'|'.join(_DAYS_OF_WEEK)})\b"
+_WEEKEND = re.compile(
+    rf"(?i)\b(?:({_WHICH}) (?:weekend|wochenende|week-end)|"
+    rf"(?:le |el |il )?(?:week-?end|fin de semana) (?:{_GONE}))\b"
 )
-_WEEKEND = re.compile(rf"(?i)\b({_WHICH}) (?:weekend|wochenende)\b")
 
-_BEFORE = {"today": 0, "heute": 0, "yesterday": 1, "gestern": 1, "last night": 1}
-_UNITS = {"tag": "day", "woche": "week", "monat": "month", "jahr": "year"}
+_TODAY = ("today", "heute", "aujourd", "hoy", "oggi", "stamattina", "this ", "ce ")
+_YESTERDAY = frozenset({"yesterday", "last night", "gestern", "hier", "ayer", "anoche", "ieri"})
 
 
 def _months(year: int, month: int, back: int) -> Days | None:
@@ -184,7 +236,7 @@ def _months(year: int, month: int, back: int) -> Days | None:
 
 def _back(today: date, unit: str, back: int) -> Days | None:
     """Return the day, week, month or year so many of them before the present one."""
-    unit = _UNITS.get(unit.lower(), unit.lower())
+    unit = _UNITS[unit.lower()]
     if unit == "month":
         return _months(today.year, today.month, back)
     if unit == "year":
@@ -195,41 +247,50 @@ def _back(today: date, unit: str, back: int) -> Days | None:
     return first, first + (_WEEK if unit == "week" else _DAY)
 
 
+def _count(number: str) -> int:
+    return int(number) if number.isdecimal() else _COUNTS[number.lower()]
+
+
 def _ago(match: re.Match[str], today: date) -> Days | None:
-    if not re.search(r"(?i)^vor | ago$", match[0]):
-        return None
-    number = match[1].lower()
-    return _back(today, match[2], int(number) if number.isdecimal() else _COUNTS[number])
+    before, number, unit, after = match.groups()
+    return _back(today, unit, _count(number)) if before or after else None
 
 
-def _how_many_back(which: str) -> int:
+_DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
+
+
+def _past(match: re.Match[str], today: date) -> Days | None:
+    *number, unit = filter(None, match.groups())
+    days = _DAYS[_UNITS[unit.lower()]] * (_count(number[0]) if number else 1)
+    return today - timedelta(days=days), today + _DAY
+
+
+def _how_many_back(which: str | None) -> int:
     """Return 0 for this week, month or year, 1 for the last one."""
-    return int(not which.lower().startswith(("this", "diese")))
+    present = ("this", "diese", "ce", "est", "quest")
+    return int(which is None or not which.lower().startswith(present))
 
 
 def _last(match: re.Match[str], today: date) -> Days | None:
-    return _back(today, match[2], _how_many_back(match[1]))
+    which, unit, unit_gone = match.groups()
+    return _back(today, unit or unit_gone, _how_many_back(which))
 
 
 def _word(match: re.Match[str], today: date) -> Days | None:
     word = match[1].lower()
-    if word.startswith(("aujourd", "this ")):
-        return _back(today, "day", 0)
-    return _back(today, "day", _BEFORE.get(word, 2))
+    if word == "hier" and not _FRENCH.search(match.string):  # "here" in German and Dutch
+        return None
+    back = 0 if word.startswith(_TODAY) else 1 if word in _YESTERDAY else 2
+    return _back(today, "day", back)
 
 
 def _weekday(match: re.Match[str], today: date) -> Days | None:
-    before, name, week = match.groups()
+    week_before, before, name, week_after, after = match.groups()
     back = today.weekday() - _DAYS_OF_WEEK[name.lower()]
-    if week:
+    if week := week_before or week_after:
         return _back(today, "day", back + 7 * _how_many_back(week))
     is_all = match.string.strip(" ,.?!") == match[0]
-    return _back(today, "day", back % 7 or 7) if before or is_all else None
-
-
-def _in_week(match: re.Match[str], today: date) -> Days | None:
-    back = today.weekday() - _DAYS_OF_WEEK[match[2].lower()]
-    return _back(today, "day", back + 7 * _how_many_back(match[1]))
+    return _back(today, "day", back % 7 or 7) if before or after or is_all else None
 
 
 def _weekend(match: re.Match[str], today: date) -> Days | None:
@@ -240,7 +301,7 @@ def _weekend(match: re.Match[str], today: date) -> Days | None:
 _Reading: TypeAlias = Callable[[re.Match[str], date], Days | None]
 _RELATIVE: tuple[tuple[re.Pattern[str], _Reading], ...] = (
     (_AGO, _ago),
-    (_IN_WEEK, _in_week),
+    (_PAST, _past),
     (_WEEKEND, _weekend),
     (_WEEKDAY, _weekday),  # "Tuesday of last week" is a day, not a week
     (_LAST, _last),
@@ -248,14 +309,26 @@ _RELATIVE: tuple[tuple[re.Pattern[str], _Reading], ...] = (
 )
 
 
+def _year(number: str) -> int:
+    return int(number) + (2000 if len(number) < len("2000") else 0)
+
+
 def _absolute(pattern: re.Pattern[str], match: re.Match[str]) -> Days | None:
     if pattern is _POINTS:
-        return _period(int(match[3]), int(match[2]), int(match[1]))
+        return _period(_year(match[3]), int(match[2]), int(match[1]))
     if pattern is _SLASHES:
         first, second = int(match[1]), int(match[2])
         month, day = (first, second) if first <= 12 else (second, first)  # noqa: PLR2004 (months)
-        return _period(int(match[3]), month, day)
+        return _period(_year(match[3]), month, day)
     return _period(*(int(part) for part in match.groups() if part))
+
+
+def _day_first(match: re.Match[str], years: Iterable[int]) -> list[Days]:
+    """Return the days that a day and a month name: without a year one for each of `years`."""
+    *numbers, year = match.groups()
+    day, month = (int(number) for number in numbers if number)
+    found = (_period(y, month, day) for y in ([_year(year)] if year else years))
+    return [days for days in found if days]
 
 
 def _named(match: re.Match[str], years: Iterable[int]) -> list[Days]:
@@ -306,11 +379,10 @@ def said_dates(text: str) -> list[str]:
         for match in pattern.finditer(text):
             if _OUTSIDE.match(text, match.start()):
                 add(_absolute(pattern, match), year=True)
-    for match in _NAMED.finditer(text):
-        if match[1] or match[4]:
-            said = match[5]
-            for found in _named(match, [_LEAP]):
-                add(found, year=bool(said))
+    for pattern, days_of in ((_NAMED, _named), (_DAY_FIRST, _day_first)):
+        for match in pattern.finditer(text):
+            for found in days_of(match, [_LEAP]):
+                add(found, year=bool(match[5]))
     return list(dict.fromkeys(days))
 
 
@@ -335,6 +407,7 @@ def _read(query: str, years: list[int], today: date | None) -> tuple[list[Days],
     def without(pattern: re.Pattern[str], read: Callable[[re.Match[str]], Days | None]) -> str:
         return pattern.sub(lambda match: take([read(match)], match), query)
 
+    query = _DAY_FIRST.sub(lambda match: take(_day_first(match, years), match), query)
     for pattern in (_ISO, _POINTS, _SLASHES, _YEAR_FIRST):
         query = without(pattern, partial(_absolute, pattern))
     query = _NAMED.sub(lambda match: take(_named(match, years), match), query)
