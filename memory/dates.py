@@ -174,8 +174,10 @@ _UNITS = {
 }
 _COUNT, _UNIT = rf"(\d{{1,3}}|{_any(_COUNTS)})", f"({_any(_UNITS)})"
 _AGO = re.compile(rf"(?i)\b(vor |il y a |hace )?{_COUNT} {_UNIT}( ago| fa)?\b")
+_ARTICLE = "(?:(?:in )?(?:the|den|der|dem|die|ces|l[aeo]s|l[ae]|el|il|gli) |l['’])?"
 _PAST = re.compile(
-    rf"(?i)\b(?:(?:past|last|letzten|vergangenen|[uú]ltim[ao]s|ultim[ei]) {_COUNT} {_UNIT}|"
+    rf"(?i)\b{_ARTICLE}(?:"
+    rf"(?:past|last|letzten|vergangenen|[uú]ltim[ao]s|ultim[ei]) {_COUNT} {_UNIT}|"
     rf"{_COUNT} derni[eè]re?s {_UNIT}|past {_UNIT})\b"
 )
 """Days up to the present one; "last week" is the one from Monday to Sunday."""
@@ -185,9 +187,7 @@ _WHICH = (
     "last|previous|this|letzte[nrs]?|vorige[nrs]?|vergangene[nrs]?|diese[nrs]?|"
     f"ce|cette|est[ae]|quest[ao]|quest|{_GONE}"
 )
-_LAST = re.compile(
-    rf"(?i)\b(?:({_WHICH})[ '’]{_UNIT}|(?:l[ae] |el |il |l['’])?{_UNIT} (?:{_GONE}))\b(?:-ci\b)?"
-)
+_LAST = re.compile(rf"(?i)\b{_ARTICLE}(?:({_WHICH})[ '’]{_UNIT}|{_UNIT} (?:{_GONE}))\b(?:-ci\b)?")
 _WORDS = re.compile(
     r"(?i)\b((?:the )?day before yesterday|yesterday|today|"
     r"last night|this (?:morning|afternoon|evening)|vorgestern|gestern|heute|"

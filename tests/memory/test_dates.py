@@ -106,6 +106,14 @@ def test_dates_are_taken_out_of_a_query() -> None:
     assert undated(query, TODAY).split() == ["Hollberg", "on", ",", "and"]
 
 
+@pytest.mark.parametrize(
+    "query", ["in the past week", "in den letzten drei Tagen", "ces deux derniers jours"]
+)
+def test_articles_of_a_date_are_no_words_to_look_for(query: str) -> None:
+    """A query of a date alone finds what was said then, in any language."""
+    assert undated(query, TODAY).strip() == ""
+
+
 @pytest.mark.parametrize("zone", ["", "UTC", "Asia/Tokyo", "America/Los_Angeles"])
 @pytest.mark.parametrize("text", ["0001-01-01", "9999-12-31", "9999-12", "9999"])
 def test_first_and_last_days_of_the_calendar_are_dates(text: str, zone: str) -> None:
