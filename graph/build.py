@@ -30,6 +30,7 @@ from ..nodes.detect_references import detect_references
 from ..nodes.memory_tools import amemory_tools, memory_tools
 from ..nodes.persist import persist
 from ..nodes.turn.arrivals import is_all_answered
+from ..nodes.turn.authors import author_of, noted, without_others, written_by
 from ..nodes.turn.checkpoints import (
     Source,
     asource,
@@ -37,6 +38,7 @@ from ..nodes.turn.checkpoints import (
     pending_results,
     source,
     unapplied,
+    unbegun,
 )
 from ..nodes.turn.owner import is_anothers, user_of
 from ..nodes.turn.parts import AgentParts, name_of
@@ -251,7 +253,7 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
             return
         saver, *places = self._places(config)
         found = source(saver, *places) if saver else None
-        checked_input = _identified(self._checked_input(input, found, config, kwargs))
+        checked_input = self._checked_input(input, found, config, kwargs)
         for chunk in super().stream(checked_input, config, **self._keys(kwargs, inside=False)):
             yield _without_prompt(chunk, kwargs)
 
@@ -267,7 +269,7 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
             saver, *places = self._places(config)
             found = await asource(saver, *places) if saver else None
             given = (input, found, config, kwargs)
-            checked_input = _identified(await asyncio.to_thread(self._checked_input, *given))
+            checked_input = await asyncio.to_thread(self._checked_input, *given)
         run = super().astream(checked_input, config, **self._keys(kwargs, inside=inside))
         async with aclosing(cast("AsyncGenerator[Any, None]", run)) as chunks:
             async for chunk in chunks:
@@ -296,35 +298,29 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         config: RunnableConfig | None,
         kwargs: Mapping[str, Any],
     ) -> Any:
-        """Return the input of a run, after what an earlier one left in the checkpointer.
+        """Return the input of a run with its author's note, after what an earlier run left.
 
-        That is an input that no run applied, and tool results that an interrupted turn left
-        pending. Raises `SessionNotFoundError` if the run goes on with another user's turn, or from
-        a checkpoint of another user that it names, and `InputError` if it has nothing to answer.
+        Raises `SessionNotFoundError` if the run goes on with what another user said, or from a
+        checkpoint of another user that it names, and `InputError` if it has nothing to answer.
         """
         update = without_reserved(input)
-        parts = cast("Any", self.builder).parts
-        settings = resolve(kwargs.get("context"), parts.settings)
+        archive: Archive = cast("Any", self.builder).parts.archive
+        settings = resolve(kwargs.get("context"), cast("Any", self.builder).parts.settings)
         chosen = ensure_config(merge_configs(self.config, config))["configurable"]
         owner = Owner(user_of(settings, chosen), str(chosen.get("thread_id")))
         is_fork, is_resumed = bool(chosen.get("checkpoint_id")), not isinstance(update, Mapping)
-        left = [] if found is None or is_fork or is_resumed else unapplied(found.checkpoint)
-        if not (left or is_resumed) and update.get("messages", []) == []:
-            _check_question(found, owner, parts.archive)
-        if found is None:
-            return update
-        if not (left or is_fork or is_resumed) and "messages" in update:
-            left = pending_results(found.checkpoint)
-        if not (left or is_fork or is_resumed):
-            return update
-        if is_anothers(found.owned, parts.archive, owner):
-            if is_fork or is_resumed:
+        author, left = author_of(archive, owner.user), list[BaseMessage]()
+        if found is not None and (is_fork or is_resumed):
+            if _is_refused(found, archive, owner, author):
                 raise SessionNotFoundError(owner.thread)
-            return update
-        if not left:
-            return update
-        # LangGraph merges messages of one id, as of a client that sends one again.
-        return {**update, "messages": [*left, *_listed(update.get("messages", []))]}
+        elif found is not None:
+            left = _left(found, archive, owner, author, update)
+        if not (left or is_resumed) and update.get("messages", []) == []:
+            _check_question(found, owner, archive)
+        if left:
+            # LangGraph merges messages of one id, as of a client that sends one again.
+            update = {**update, "messages": [*left, *_listed(update.get("messages", []))]}
+        return _identified(update, author)
 
     def _keys(self, kwargs: dict[str, Any], *, inside: bool) -> dict[str, Any]:
         """Return the arguments of a run, with the prompt among the keys of its `updates`.
@@ -350,12 +346,42 @@ def _check_question(found: Source | None, owner: Owner, archive: Archive) -> Non
         raise InputError(len(state.get("messages", [])))
 
 
-def _identified(update: Any) -> Any:
-    """Return the input of a run, each message with an id; malformed ones are left to LangGraph."""
+def _is_refused(found: Source, archive: Archive, owner: Owner, author: str) -> bool:
+    """Tell whether a run must not go on from a checkpoint: it is of another user.
+
+    What no turn has yet is its author's, everything else the user's who has the state.
+    """
+    waiting = unbegun(found.checkpoint)
+    if waiting and len(written_by(waiting, author)) == len(waiting):
+        return False
+    is_foreign = len(without_others(waiting, author)) < len(waiting)
+    return is_foreign or is_anothers(found.owned, archive, owner)
+
+
+def _left(
+    found: Source, archive: Archive, owner: Owner, author: str, update: Mapping[str, Any]
+) -> list[BaseMessage]:
+    """Return what an earlier run of the user left in the newest checkpoint.
+
+    That is an input that no run applied, and tool results that an interrupted turn left pending.
+    """
+    left = without_others(unapplied(found.checkpoint), author)
+    if not left and "messages" in update:
+        left = pending_results(found.checkpoint)
+    if left and is_anothers(found.owned, archive, owner):
+        return written_by(left, author)
+    return left
+
+
+def _identified(update: Any, author: str) -> Any:
+    """Return the input of a run, each message with an id and the note of its author.
+
+    Malformed ones are left to LangGraph.
+    """
     if not isinstance(update, Mapping) or not update.get("messages"):
         return update
     messages = input_messages(_listed(update["messages"]))
-    return update if messages is None else {**update, "messages": messages}
+    return update if messages is None else {**update, "messages": noted(messages, author)}
 
 
 def _listed(messages: Any) -> list[Any]:

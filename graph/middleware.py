@@ -305,9 +305,14 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     def _begin(
         self, state: MemoryAgentState, runtime: Runtime[Any], new: Sequence[BaseMessage]
     ) -> dict[str, Any]:
-        """Begin the turn of the new messages."""
+        """Begin the turn of the new messages.
+
+        Raises `SessionNotFoundError` if all that is new is another user's.
+        """
         state = self._kept.whole(state)
         turn_state, own = unpacked(state), new_messages(state)
+        if own and not new:
+            raise SessionNotFoundError(self._owner(state, runtime)[0].thread)
         if len(new) > len(own):  # an input that no run applied may be another user's
             new = own if self._owner(state, runtime)[1] else new
         turn_state = with_new(turn_state, new)

@@ -25,7 +25,14 @@ from ..memory.references import referenced
 from ..memory.settings import Settings
 from ..memory.view import ArchiveView, past
 from .command import commit_command
-from .turn.arrivals import SplitInput, results_of_client, split_input, turn_numbers
+from .turn.arrivals import (
+    SplitInput,
+    results_of_client,
+    split_input,
+    split_messages,
+    turn_numbers,
+)
+from .turn.authors import author_of, without_notes, without_others
 from .turn.langchain_messages import kept_in_state, to_dicts
 from .turn.owner import draw_nonce, is_own, owner_of
 from .turn.parts import AgentParts
@@ -58,6 +65,7 @@ def begin_turn(
     settings = parts.settings_of(runtime.context)
     check_budget(settings, *parts.sizes(settings))
     owner, nonce = _owner_and_nonce(state, runtime, parts.archive, settings)
+    state = _without_others(state, owner, parts.archive)
     if results := results_of_client(state):
         return _with_client_results(state, results, owner, parts.archive)
     archive, window = parts.archive, settings.earlier_turns
@@ -75,6 +83,19 @@ def begin_turn(
         update |= _first_values(parts, nonce)
         begun = _plan_and_notes(updated(before, update), runtime, parts)
         return {**update, **begun, "messages": Overwrite(update["messages"])}
+
+
+def _without_others(state: TurnState, owner: Owner, archive: Archive) -> TurnState:
+    """Return the state without what others said that no turn has, and without notes of authors.
+
+    Raises `SessionNotFoundError` if nothing new is left then: the run goes on with what they said.
+    """
+    messages = [*state.get("messages", [])]
+    own = without_others(messages, author_of(archive, owner.user))
+    own_state = updated(state, {"messages": without_notes(own)})
+    if len(own) < len(messages) and not split_messages(own_state).new:
+        raise SessionNotFoundError(owner.thread)
+    return own_state
 
 
 def _with_memories(

@@ -35,7 +35,8 @@ from ...memory.view import ArchiveView, past
 from ...nodes.ask import drive
 from ...nodes.command import commit_command
 from ...nodes.turn.arrivals import is_all_answered, split_messages, unarchived
-from ...nodes.turn.langchain_messages import to_dicts
+from ...nodes.turn.authors import author_of, without_notes, without_others
+from ...nodes.turn.langchain_messages import messages_in_state, to_dicts
 from ...nodes.turn.owner import is_anothers, user_of
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.recovery import remembered
@@ -107,15 +108,17 @@ class Place:
     def thread(self, config: RunnableConfig, snapshot: StateSnapshot, context: object) -> "Thread":
         """Return the thread with the state of `snapshot`; a refused run has no next nodes."""
         settings = resolve(context, self.parts.settings)
+        owner = self.owner(config, settings)
+        values, is_interfered = _own(snapshot.values, author_of(self.parts.archive, owner.user))
         thread = Thread(
             self,
             self.parts,
             config,
             context,
-            self.owner(config, settings),
+            owner,
             settings,
-            snapshot.values,
-            next_nodes=snapshot.next,
+            values,
+            next_nodes=() if is_interfered else snapshot.next,
             has_checkpoints=snapshot.created_at is not None,
             checkpoint=str(snapshot.config.get("configurable", {}).get("checkpoint_id", "")),
         )
@@ -369,6 +372,15 @@ def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> T
         settings = thread.settings.model_copy(update={"user_id": thread.owner.user})
         state = with_later_compression(state, Runtime(context=settings), place.parts)
     return replace(thread, values=repacked(state, None, thread.settings))
+
+
+def _own(values: dict[str, Any], author: str) -> tuple[dict[str, Any], bool]:
+    """Return the values of a state without what others said that no turn has; tell if they did."""
+    if "messages" not in values:
+        return values, False
+    messages = messages_in_state(values["messages"])
+    own = without_others(messages, author)
+    return {**values, "messages": without_notes(own)}, len(own) < len(messages)
 
 
 def _chosen(config: RunnableConfig) -> Mapping[str, Any]:

@@ -29,6 +29,9 @@ _ROLES = frozenset({"user", "human", "assistant", "ai", "system"})
 
 _Result = TypeVar("_Result")
 
+_USERS = ("langgraph_auth_user_id", "user_id")
+"""The keys that name a run's user: that of a server's authentication, and the application's."""
+
 _LIMITS = (2, 64)
 """How many checkpoints are read: mostly the run's input and the end of the last turn suffice."""
 
@@ -51,6 +54,14 @@ def unapplied(checkpoint: CheckpointTuple) -> list[BaseMessage]:
     return _said(checkpoint) if _is_input(checkpoint) else []
 
 
+def unbegun(checkpoint: CheckpointTuple) -> list[BaseMessage]:
+    """Return the messages of a checkpoint that no turn has yet, whether a run applied them or not.
+
+    A turn that was begun is left out, also where it broke off.
+    """
+    return [*split_messages(unpacked(_values(checkpoint))).new, *unapplied(checkpoint)]
+
+
 def pending_results(checkpoint: CheckpointTuple) -> list[BaseMessage]:
     """Return the results of application tools that ran in parallel with an interrupted one.
 
@@ -67,9 +78,9 @@ def pending_results(checkpoint: CheckpointTuple) -> list[BaseMessage]:
 def with_unapplied(new: Sequence[BaseMessage], there: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Return a run's `new` messages with those that no run applied before, in their order.
 
-    Results that an interrupted round left pending come first. Of messages that are `there`, in the
-    state, an input may repeat the ids. Call it in a node. In a graph inside another one there are
-    none: the input is the parent's.
+    Inputs of another user are left out. Results that an interrupted round left pending come first.
+    Of messages that are `there`, in the state, an input may repeat the ids. Call it in a node. In a
+    graph inside another one there are none: the input is the parent's.
     """
     source, inputs, left = _source(), list[_Input](), list[BaseMessage]()
     if source is None or not new:
@@ -77,7 +88,7 @@ def with_unapplied(new: Sequence[BaseMessage], there: Sequence[BaseMessage]) -> 
     known = _known(new, there)
     for limit in _LIMITS:
         found = source.listed(limit)
-        inputs, is_all = _collected(found, limit, new, known)
+        inputs, is_all = _collected(found, limit, new, known, source.author)
         left = _left_results(found)
         if is_all:
             break
@@ -95,7 +106,7 @@ async def awith_unapplied(
     for limit in _LIMITS:
         listed = source.saver.alist(source.thread, before=source.before, limit=limit)
         found = [one async for one in listed]
-        inputs, is_all = _collected(found, limit, new, known)
+        inputs, is_all = _collected(found, limit, new, known, source.author)
         left = _left_results(found)
         if is_all:
             break
@@ -103,11 +114,12 @@ async def awith_unapplied(
 
 
 class _Source(NamedTuple):
-    """Where the checkpoints before a run's present one are read."""
+    """Where the checkpoints before a run's present one are read, and who runs it."""
 
     saver: BaseCheckpointSaver[Any]
     thread: RunnableConfig
     before: RunnableConfig
+    author: str
 
     def listed(self, limit: int) -> list[CheckpointTuple]:
         """Return up to `limit` checkpoints, the newest first."""
@@ -140,7 +152,16 @@ def _source() -> _Source | None:
         return None
     root = {"thread_id": thread_id, "checkpoint_ns": ""}
     before = {**root, "checkpoint_id": current[""]}
-    return _Source(saver, {"configurable": root}, {"configurable": before})
+    author = _author({**config.get("metadata", {}), **chosen})
+    return _Source(saver, {"configurable": root}, {"configurable": before}, author)
+
+
+def _author(metadata: Mapping[str, Any]) -> str:
+    """Return the user whom a run, or the metadata of its checkpoints, names; "" if it names nobody.
+
+    LangGraph copies there what `configurable` says, not what the run's context says.
+    """
+    return str(next(filter(None, map(metadata.get, _USERS)), ""))
 
 
 def _known(new: Sequence[BaseMessage], there: Sequence[BaseMessage]) -> set[str | None]:
@@ -149,10 +170,11 @@ def _known(new: Sequence[BaseMessage], there: Sequence[BaseMessage]) -> set[str 
 
 
 class _Input(NamedTuple):
-    """What was said in a stored input, and whether a run applied it."""
+    """What was said in a stored input, whether a run applied it, and whether others said it."""
 
     said: list[BaseMessage]
     is_applied: bool
+    is_foreign: bool
 
 
 def _collected(
@@ -160,6 +182,7 @@ def _collected(
     limit: int,
     new: Sequence[BaseMessage],
     known: Collection[str | None],
+    author: str,
 ) -> tuple[list[_Input], bool]:
     """Return the inputs since the last turn, the oldest first, and whether they are all.
 
@@ -175,7 +198,8 @@ def _collected(
             said = _said(checkpoint)
             fresh = [message for message in said if message.id not in known] or said
             is_applied = _stands_in(new, fresh) if newer is None else not _is_input(newer)
-            inputs.insert(0, _Input(fresh if is_applied else said, is_applied))
+            is_foreign = bool(author and author != (_author(checkpoint.metadata) or author))
+            inputs.insert(0, _Input(fresh if is_applied else said, is_applied, is_foreign))
         elif not split_messages(unpacked(checkpoint.checkpoint["channel_values"])).new:
             return inputs, True  # here the last turn ended, or was begun
         newer = checkpoint
@@ -200,11 +224,15 @@ def _identified(message: BaseMessage) -> BaseMessage:
 
 
 def _merged(inputs: Sequence[_Input], new: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """Return the new messages, each input that no run applied in its place among them."""
+    """Return the new messages, each input that no run applied in its place among them.
+
+    Those of another user are left out.
+    """
     merged: list[BaseMessage] = []
     rest = [*new]
-    for said, is_applied in inputs:
-        merged += rest[: len(said)] if is_applied else said
+    for said, is_applied, is_foreign in inputs:
+        own = rest[: len(said)] if is_applied else said
+        merged += () if is_foreign else own
         rest = rest[len(said) :] if is_applied else rest
     return _once([*merged, *rest])
 

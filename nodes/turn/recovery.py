@@ -198,13 +198,14 @@ def recovered(
         return _adopted(remembered(state, archive, owner, window), archive, owner, language)
     if state.get("archive", archive.id) != archive.id:
         raise TipNotFoundError(tip.id, tip.turn)
+    lost = {} if is_foreign else {"lost": True}
     newest = archive.newest(owner)
     if newest is None:
         adopted = _adopted(cast("TurnState", {"messages": messages}), archive, owner, language)
-        return updated(adopted, {"lost": True})
+        return updated(adopted, lost)
     before = state_at(archive, owner, newest, window)
     new = messages[question_start(messages) :]
-    return updated(before, {"messages": [*before["messages"], *new], "lost": True})
+    return updated(before, {"messages": [*before["messages"], *new], **lost})
 
 
 def remembered(state: TurnState, archive: Archive, owner: Owner, window: int) -> TurnState:
