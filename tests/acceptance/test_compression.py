@@ -54,7 +54,7 @@ def begun(root: Path, extraction: Any, **options: Any) -> Stage:
     return here
 
 
-def talked(here: Stage, *said: str, turns: int = 12) -> Said:
+def talked(here: Stage, *said: str, turns: int = 8) -> Said:
     """Go on for so many turns, each of them long; the first ones say something besides."""
     words = [*said, *[""] * (turns - len(said))]
     return [here.say(f"{one} {FILLER}{number}") for number, one in enumerate(words)][-1]
@@ -86,7 +86,7 @@ def test_last_turns_stay(compressed: tuple[Stage, Said]) -> None:
     """04, How: the last three turns are never compressed."""
     _, last = compressed
 
-    assert [f"{FILLER}{number}" in last.sent.text for number in (8, 9, 10, 11)] == [True] * 4
+    assert [f"{FILLER}{number}" in last.sent.text for number in (4, 5, 6, 7)] == [True] * 4
 
 
 def test_goal_and_constraints_stay(compressed: tuple[Stage, Said]) -> None:
@@ -146,7 +146,7 @@ def test_fabricated_quote_is_dropped(tmp_path: Path) -> None:
 def test_confirmed_quote_is_not_fabricated(tmp_path: Path) -> None:
     """04, How, 2: a quote of what is kept already counts as confirmed."""
     here = begun(tmp_path, giving(RULE))
-    talked(here, RULE, turns=20)
+    talked(here, RULE, turns=12)
 
     found = commands.stats(here.talk.agent, here.config)
 

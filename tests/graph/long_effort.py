@@ -93,7 +93,7 @@ def quoting(*quotes: str, kind: str = "fact") -> Any:
     return lambda _: {"new": [{"quote": quote, "kind": kind, "turn": 2} for quote in quotes]}
 
 
-def passed(root: Path, said: str = "", turns: int = 14, **options: Any) -> tuple[Talk, Any]:
+def passed(root: Path, said: str = "", turns: int = 9, **options: Any) -> tuple[Talk, Any]:
     """Talk until the effort was compressed, `said` in the second turn; return the log entry."""
     chat = compressing(root, **options)
     talked(chat, turns, {2: said})

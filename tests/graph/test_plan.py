@@ -20,10 +20,10 @@ def test_a_pass_that_fails_leaves_the_change(tmp_path: Path) -> None:
     settings = SMALL.model_copy(update={"rebuild": "every-turn"})
     chat = compressing(tmp_path, settings=settings, **failing)
 
-    states = [unpacked(state) for state in talked(chat, 20)]
+    states = [unpacked(state) for state in talked(chat, 12)]
 
     assert states[-1].get("compressed", {}) == {}
-    assert [state["plan"]["after_turn"] for state in states if state["plan"]] == [*range(2, 21)]
+    assert [state["plan"]["after_turn"] for state in states if state["plan"]] == [*range(2, 13)]
 
 
 EXPAND, CLOSE = call("expand_effort", effort_id="auth-bug"), call("close_effort")
