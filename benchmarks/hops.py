@@ -44,11 +44,14 @@ class Walk:
     files: Counter[str] = field(default_factory=Counter)
     functions: set[tuple[str, str]] = field(default_factory=set)
     changes: int = 0
+    known: dict[str, bool] = field(default_factory=dict)
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
         """Count a call of a function of the package."""
+        if event != "call":
+            return
         own = self._own(frame)
-        if event != "call" or own is None or self._is_for_double(frame):
+        if own is None or self._is_for_double(frame):
             return
         caller, before = frame.f_back, None
         while caller is not None and before is None:
@@ -60,9 +63,12 @@ class Walk:
     def _own(self, frame: FrameType) -> str | None:
         """Return the file of a frame in the package, None elsewhere."""
         name = frame.f_code.co_filename
-        inside = name.startswith(self._root) and "/site-packages/" not in name[len(self._root) :]
-        inside = inside and not self._is_double(frame)
-        return name if inside else None
+        if name not in self.known:
+            inside = (
+                name.startswith(self._root) and "/site-packages/" not in name[len(self._root) :]
+            )
+            self.known[name] = inside and not self._is_double(frame)
+        return name if self.known[name] else None
 
     def _is_for_double(self, frame: FrameType) -> bool:
         """Tell whether a double called a frame, itself or by other functions of the package."""
