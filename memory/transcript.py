@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import TypeAlias
 
 from ..prompts.loader import render
@@ -92,13 +91,13 @@ def _offsets_after(messages: Sequence[Message], before: Offsets | None) -> list[
     at, found = (before.end if before else 0), list[Offsets]()
     for message in messages:
         text_offset, call_offsets = at, list[int]()
-        for label, words, is_call in _lines(message):
+        for label, words, is_call in _said(message, visible_text(message)):
             begin = at + len(label)
             if is_call:
                 call_offsets.append(begin)
             else:
                 text_offset = begin
-            at = begin + len(words) + 1
+            at = begin + place_in_log(words, len(words)) + 1
         found.append(Offsets(text_offset, tuple(call_offsets), at))
     return found
 
@@ -149,8 +148,8 @@ def place_in_log(words: str, place: int) -> int:
     >>> place_in_log("a\nb", 1), place_in_log("a\nb", 2)
     (1, 4)
     """
-    ends = takewhile(lambda end: end.end() <= place, _LINE_END.finditer(words))
-    return place + len(INDENT) * sum(1 for _ in ends)
+    ends = _LINE_END.findall(words, 0, place + 1)  # a line ends only if another character follows
+    return place + len(INDENT) * len(ends)
 
 
 def speaker_at(messages: Sequence[Message], offset: int) -> str:
