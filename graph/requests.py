@@ -200,7 +200,8 @@ class Gate(BaseCallbackHandler):
 def _form(message: BaseMessage) -> tuple[object, ...]:
     """Return what of a message a trace leaves as it is: the data of files is in another form."""
     content = message.content
-    files = sum(isinstance(one, dict) and one.get("type") != "text" for one in content)
+    blocks = content if isinstance(content, list) else ()
+    files = sum(isinstance(one, dict) and one.get("type") != "text" for one in blocks)
     own = message.tool_calls if isinstance(message, AIMessage) else ()
     called = [(one["name"], one["args"]) for one in own]
     return message.type, str(message.text), files, called

@@ -1,7 +1,7 @@
 """The memory's tools together: their schemas, and how calls of them run."""
 
+import json
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import replace
 from functools import cache
 from inspect import signature
@@ -38,7 +38,7 @@ Watch: TypeAlias = Callable[[Mapping[str, Any]], Callable[[Message], object]]
 
 def schemas() -> list[dict[str, Any]]:
     """Return the tools in OpenAI's function form, which every provider's `bind_tools` takes."""
-    return [deepcopy(_schema(name)) for name in _TOOLS]
+    return [json.loads(_schema(name)) for name in _TOOLS]  # an adapter may change what it is given
 
 
 def run(
@@ -123,11 +123,11 @@ def arguments_of(name: str) -> type[BaseModel]:
 
 
 @cache
-def _schema(name: str) -> dict[str, Any]:
+def _schema(name: str) -> str:
     parameters = _bare(arguments_of(name).model_json_schema())
     parameters.setdefault("properties", {})
     function = {"name": name, "description": render(f"tools/{name}"), "parameters": parameters}
-    return {"type": "function", "function": function}
+    return json.dumps({"type": "function", "function": function})
 
 
 def _bare(schema: Any) -> Any:
