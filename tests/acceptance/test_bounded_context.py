@@ -180,7 +180,7 @@ def test_mention_keeps_a_summary(tmp_path: Path, mention: str, gone: int) -> Non
     here.chat(6)
     here.say(mention)
 
-    rest = {one.memory["turn"]: one for one in here.chat(21, first=20)}
+    rest = {one.memory["turn"]: one for one in here.chat(gone - 9, first=20)}
 
     assert [*rest[gone - 1].memory["summaries"]] == ["auth-bug"]
     assert summaries_in(rest[gone].sent) == {"auth-bug"}

@@ -3,6 +3,7 @@
 Page 02, "References"; the source is slice 3, "What Counts as a 'Reference'?".
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,18 @@ MAIL = (
 )
 
 
-def watched(root: Path, **options: Any) -> Stage:
-    """Return a talk in which two efforts are concluded, one of them expanded, two turns ago."""
-    here = stage(root, **options)
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Stage:
+    """Return a talk in which two efforts are concluded, one of them expanded, two turns ago.
+
+    Whatever is said then begins a branch of its own.
+    """
+    here = stage(tmp_path_factory.mktemp("watched"))
     here.work(AUTH)
     here.work(PERF)
     here.use("expand_effort", effort_id="auth-bug")
     here.chat(1)
-    return here
+    return replace(here, config=here.after(8))
 
 
 def mentioned(said: Said) -> bool:
@@ -44,9 +49,9 @@ def mentioned(said: Said) -> bool:
         ("And?", "As in auth-bug."),
     ],
 )
-def test_id_counts(tmp_path: Path, said: str, answer: str) -> None:
+def test_id_counts(watched: Stage, said: str, answer: str) -> None:
     """02, first point: the id as whole words, in the message or in the final answer."""
-    assert mentioned(watched(tmp_path).say(said, answer))
+    assert mentioned(watched.say(said, answer))
 
 
 @pytest.mark.parametrize("said", ["The capital is rapidly growing.", "apis and apiaries"])
@@ -79,44 +84,44 @@ def test_id_with_accents(tmp_path: Path) -> None:
         ("And?", "The interceptor refreshes the token."),
     ],
 )
-def test_two_keywords_count(tmp_path: Path, said: str, answer: str) -> None:
+def test_two_keywords_count(watched: Stage, said: str, answer: str) -> None:
     """02, second point: two keywords, normalised, in the message or in the answer."""
-    assert mentioned(watched(tmp_path).say(said, answer))
+    assert mentioned(watched.say(said, answer))
 
 
 @pytest.mark.parametrize(
     "said",
     ["What is a token?", "Is the weather fine in Rome?", "Continue.", "It is about to be there."],
 )
-def test_less_does_not_count(tmp_path: Path, said: str) -> None:
+def test_less_does_not_count(watched: Stage, said: str) -> None:
     """02, second point: one keyword, stop words or stop phrases are no mention."""
-    assert not mentioned(watched(tmp_path).say(said, "Well."))
+    assert not mentioned(watched.say(said, "Well."))
 
 
 @pytest.mark.parametrize(
     "answer",
     [call("expand_effort", effort_id="auth-bug"), call("expand_effort", effort_id="Auth Bug")],
 )
-def test_call_that_names_it_counts(tmp_path: Path, answer: Any) -> None:
+def test_call_that_names_it_counts(watched: Stage, answer: Any) -> None:
     """02, third point: a tool call that names it."""
-    assert mentioned(watched(tmp_path).say("Hm.", answer, "Done."))
+    assert mentioned(watched.say("Hm.", answer, "Done."))
 
 
-def test_being_listed_does_not_count(tmp_path: Path) -> None:
+def test_being_listed_does_not_count(watched: Stage) -> None:
     """02, third point: being listed by `effort_status` without an id is no mention."""
-    assert not mentioned(watched(tmp_path).use("effort_status"))
+    assert not mentioned(watched.use("effort_status"))
 
 
-def test_search_that_is_not_used_does_not_count(tmp_path: Path) -> None:
+def test_search_that_is_not_used_does_not_count(watched: Stage) -> None:
     """02, third point: a search that led nowhere is no mention."""
-    assert not mentioned(watched(tmp_path).use("search_efforts", query="axios interceptor"))
+    assert not mentioned(watched.use("search_efforts", query="axios interceptor"))
 
 
-def test_search_whose_result_is_named_counts(tmp_path: Path) -> None:
+def test_search_whose_result_is_named_counts(watched: Stage) -> None:
     """02, third point: a search that finds it, and its id stands in the answer."""
     search = call("search_efforts", query="axios interceptor")
 
-    assert mentioned(watched(tmp_path).say("Hm.", search, "See auth-bug."))
+    assert mentioned(watched.say("Hm.", search, "See auth-bug."))
 
 
 def found_before_eviction(root: Path, answer: str) -> Said:
@@ -154,18 +159,18 @@ def test_concluding_counts(tmp_path: Path) -> None:
     assert following.memory["summaries"] == {}
 
 
-def test_references_have_their_reason(tmp_path: Path) -> None:
+def test_references_have_their_reason(watched: Stage) -> None:
     """00, State: which effort was mentioned in this turn, of which kind, by which words."""
-    said = watched(tmp_path).say("Was it the axios interceptor?", "Yes.")
+    said = watched.say("Was it the axios interceptor?", "Yes.")
 
     (reference,) = said.memory.get("references", [{}])
     assert (reference.get("effort"), reference.get("kind")) == ("auth-bug", "keywords")
     assert {*reference["words"]} == {"axios", "interceptor"}
 
 
-def test_mention_in_a_long_message(tmp_path: Path) -> None:
+def test_mention_in_a_long_message(watched: Stage) -> None:
     """02, Distinctive: the share is of the best passage, a sentence or two, not of the message."""
-    assert mentioned(watched(tmp_path).say(MAIL, "I see."))
+    assert mentioned(watched.say(MAIL, "I see."))
 
 
 def test_terse_answers_do_not_count(tmp_path: Path) -> None:

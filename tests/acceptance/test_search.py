@@ -4,6 +4,7 @@ Page 02, "Search", "Time" and "Recall hints"; the source is slice 4, "`search_ef
 """
 
 import json
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from typing import Any
 import pytest
 
 from ebbtide import commands
-from tests.acceptance.stage import AUTH, EXACT, PERF, Said, Stage, recalled, stage
+from tests.acceptance.stage import AUTH, EXACT, PERF, Stage, recalled, stage
+from tests.agents import THREAD
 from tests.doubles import call
 
 
@@ -138,11 +140,19 @@ def test_since_narrows(two: Stage) -> None:
     assert answer.get("results") == []
 
 
-def asked(root: Path, said: list[str], query: str) -> str:
-    """Say things between small talk, and return all that a search shows of its best result."""
-    here = stage(root)
+@pytest.fixture(scope="module")
+def small_talk(tmp_path_factory: pytest.TempPathFactory) -> Stage:
+    """Return some small talk; whatever is said then begins a branch of its own."""
+    here = stage(tmp_path_factory.mktemp("small-talk"))
     here.chat(3)
-    for words in said:
+    return replace(here, config=here.after(3))
+
+
+def asked(small_talk: Stage, said: list[str], query: str) -> str:
+    """Say things between small talk, and return all that a search shows of its best result."""
+    small_talk.say(said[0])
+    here = replace(small_talk, config=THREAD)
+    for words in said[1:]:
         here.say(words)
     here.chat(3, first=4)
     return found(here, query)
@@ -169,9 +179,11 @@ HASH = ["The build broke with commit 4f2a9c81d0e7b6a5."]
         (["The colours are teal and grey."], "colors", "teal"),
     ],
 )
-def test_words_as_people_type_them(tmp_path: Path, said: list[str], query: str, first: str) -> None:
+def test_words_as_people_type_them(
+    small_talk: Stage, said: list[str], query: str, first: str
+) -> None:
     """02, Search: rare words, letters, identifiers and numbers."""
-    assert first in asked(tmp_path, said, query)
+    assert first in asked(small_talk, said, query)
 
 
 @pytest.mark.parametrize(
@@ -185,18 +197,20 @@ def test_words_as_people_type_them(tmp_path: Path, said: list[str], query: str, 
         ),
     ],
 )
-def test_best_comes_first(tmp_path: Path, said: list[str], query: str, first: str) -> None:
+def test_best_comes_first(small_talk: Stage, said: list[str], query: str, first: str) -> None:
     """02, Search: the literal identifier first, and of two statements the newer one."""
-    assert first in asked(tmp_path, said, query)
+    assert first in asked(small_talk, said, query)
 
 
-def hinted(root: Path, words: str, hints: int = 3) -> Said:
-    """Evict an effort, and say something."""
-    update = {"summary_eviction_threshold": 1, "recall_hints": hints, "ambient_window": 2}
-    here = stage(root, settings=EXACT.model_copy(update=update))
+@pytest.fixture(scope="module")
+def evicted(tmp_path_factory: pytest.TempPathFactory) -> Stage:
+    """Evict an effort; whatever is said then begins a branch of its own."""
+    update = {"summary_eviction_threshold": 1, "ambient_window": 2}
+    settings = EXACT.model_copy(update=update)
+    here = stage(tmp_path_factory.mktemp("evicted"), settings=settings)
     here.work(AUTH)
     here.chat(5)
-    return here.say(words)
+    return replace(here, config=here.after(8))
 
 
 @pytest.mark.parametrize(
@@ -209,14 +223,16 @@ def hinted(root: Path, words: str, hints: int = 3) -> Said:
         ("I like sailing.", 3, False),
     ],
 )
-def test_recall_hints(tmp_path: Path, words: str, hints: int, shown: bool) -> None:
+def test_recall_hints(evicted: Stage, words: str, hints: int, shown: bool) -> None:
     """02, Recall hints: what the message clearly points at is named before it."""
-    assert ("axios" in recalled(hinted(tmp_path, words, hints).first)) is shown
+    said = evicted.say(words, context={"recall_hints": hints})
+
+    assert ("axios" in recalled(said.first)) is shown
 
 
-def test_hint_is_no_reference(tmp_path: Path) -> None:
+def test_hint_is_no_reference(evicted: Stage) -> None:
     """02, Recall hints: hints are no references, what is evicted stays evicted."""
-    said = hinted(tmp_path, "Which interceptor has axios, and what refreshes?")
+    said = evicted.say("Which interceptor has axios, and what refreshes?")
 
     assert said.memory["summaries"] == {}
 
