@@ -150,7 +150,7 @@ def test_the_stream_tells_that_the_archive_failed(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("entry")
-@pytest.mark.parametrize("broken", [{}, DOWN, LOST | DOWN])
+@pytest.mark.parametrize("broken", [{}, pytest.param(DOWN, marks=pytest.mark.soak), LOST | DOWN])
 def test_the_metrics_say_what_was_asked_for(tmp_path: Path, broken: Any) -> None:
     """Each question of a pass counts from the next turn on, also of one that failed."""
     chat = compressing(tmp_path, **{"extraction": quoting(RULE), **broken})
@@ -262,7 +262,14 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> tuple[Talk, list[Any]]:
     return chat, talked(chat, 14)
 
 
-@pytest.mark.parametrize("down", [DOWN, {**DOWN, **LOST}, {"background": lambda _: ""}])
+@pytest.mark.parametrize(
+    "down",
+    [
+        DOWN,
+        pytest.param({**DOWN, **LOST}, marks=pytest.mark.soak),
+        {"background": lambda _: ""},
+    ],
+)
 def test_a_pass_without_anything_leaves_state_and_context_as_they_were(
     tmp_path: Path, quiet: tuple[Talk, list[Any]], down: Any
 ) -> None:
