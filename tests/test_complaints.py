@@ -114,11 +114,11 @@ def test_checkpoints_do_not_grow_with_the_turns(tmp_path: Path) -> None:
         here = talk(tmp_path, lambda _: "answer " * 20, checkpointer=saver)
         size = "SELECT sum(length(checkpoint) + length(metadata)) FROM checkpoints"
         sizes: list[int] = []
-        for number in range(45):
+        for number in range(35):
             here.say(f"question {number:03}")
             sizes += saver.conn.execute(size).fetchone()
 
-    early, late = sizes[29] - sizes[14], sizes[44] - sizes[29]
+    early, late = sizes[24] - sizes[14], sizes[34] - sizes[24]
     assert late <= 1.02 * early
 
 
@@ -182,15 +182,15 @@ def test_whole_log_is_summarised(tmp_path: Path) -> None:
     """Row 9: a log longer than one summary call takes is read whole, in parts."""
     here = talk(
         tmp_path,
-        [call("open_effort", name="a"), *["ok"] * 30, call("close_effort"), "done"],
+        [call("open_effort", name="a"), *["ok"] * 16, call("close_effort"), "done"],
     )
-    questions = [f"fact {number}: " + "word " * 60 for number in range(30)]
+    questions = [f"fact {number}: " + "word " * 60 for number in range(16)]
 
     with constants(LOG_TOKENS=500):
         [here.say(words) for words in [*questions, "done"]]
 
     asked = "".join(sent.text for sent in here.model.asked)
-    assert all(f"fact {number}:" in asked for number in range(30))
+    assert all(f"fact {number}:" in asked for number in range(16))
 
 
 def test_failed_writing_is_no_silence(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_the_current_question_is_never_dropped(tmp_path: Path) -> None:
 
     def look_up() -> str:
         """Look something up."""
-        return LONG * 100
+        return LONG * 40
 
     rounds = [
         call("open_effort", name="a"),
@@ -260,16 +260,16 @@ def test_recalled_text_stays_quoted_data(tmp_path: Path) -> None:
 
 def test_summarising_waits_for_a_conclusion(tmp_path: Path) -> None:
     """Row 17: a turn makes no call but its own; only concluding asks more, in parts."""
-    script = [*["x"] * 20, call("open_effort", name="a"), *["y"] * 20, call("close_effort"), "z"]
+    script = [*["x"] * 10, call("open_effort", name="a"), *["y"] * 10, call("close_effort"), "z"]
     here = talk(tmp_path, script, settings=Settings(context_budget=3_000))
 
     calls = []
-    for _ in range(41):
+    for _ in range(21):
         here.say(LONG * 20)
         calls.append((len(here.model.sent), len(here.model.asked)))
 
-    assert calls[:40] == [(turn + (turn > 20), 0) for turn in range(1, 41)]
-    assert calls[-1] == (43, 4)
+    assert calls[:20] == [(turn + (turn > 10), 0) for turn in range(1, 21)]
+    assert calls[-1] == (23, 3)
 
 
 def test_what_happens_is_told(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_without_a_root_nothing_stays(tmp_path: Path, monkeypatch: pytest.Monkey
     """The temporary folder of the demonstration is gone afterwards, and no other is made."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr(demo, "SCRIPT", demo.SCRIPT[:30])
+    monkeypatch.setattr(demo, "SCRIPT", demo.SCRIPT[:8])
 
     result = run("demo")
 

@@ -49,12 +49,12 @@ def test_the_counter_of_the_application_counts_everything(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("opening", [[call("open_effort", name="a")]], ids=["effort"])
 def test_a_turn_costs_its_new_text(tmp_path: Path, opening: list[Any]) -> None:
-    """Over 60 turns the characters that are counted in a turn do not grow."""
+    """Over 40 turns the characters that are counted in a turn do not grow."""
     recorder = Recorder()
     answers, off = [*opening, *["answer " * 20] * 100], Settings(compression="off")
     chat = talk(tmp_path, answers, token_counter=recorder, settings=off)
     turns: list[int] = []
-    for number in range(60):
+    for number in range(40):
         chat.say(f"question {number:03} " * 10)
         turns.append(recorder.taken())
 

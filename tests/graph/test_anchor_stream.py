@@ -166,7 +166,7 @@ def test_content_blocks(tmp_path: Path) -> None:
     chat = dividing(tmp_path)
     thought = [{"type": "thinking", "thinking": "hm", "index": 1}]
 
-    for at in range(0, len(SAID) + 1, 3):
+    for at in range(0, len(SAID) + 1, 5):
         texts = [[{"type": "text", "text": part, "index": 0}] for part in (SAID[:at], SAID[at:])]
         found = chat.streamed(pieces(texts[0], thought, texts[1], "", chunk_position="last"))
 

@@ -15,7 +15,7 @@ from tests.files import pdf, png, wav
 from tests.openai_server import Say
 from tests.provider_server import provided
 
-BUDGET, TURNS = 8_000, 30
+BUDGET, TURNS = 8_000, 20
 TALK = "We talk about what is to be done in the flats. " * 4
 PHOTOS = {
     turn: {
@@ -24,7 +24,7 @@ PHOTOS = {
         "mime_type": "image/png",
         "filename": f"photo-of-turn-{turn}.png",
     }
-    for turn in range(3, TURNS, 7)
+    for turn in range(3, TURNS, 5)
 }
 DOCUMENTS = {
     turn: {
@@ -33,11 +33,11 @@ DOCUMENTS = {
         "mime_type": "application/pdf",
         "filename": f"lease-of-flat-{turn}.pdf",
     }
-    for turn, pages in ((14, 2), (27, 8))
+    for turn, pages in ((9, 2), (17, 8))
 }
-RECORDING = {20: {"type": "audio", "base64": wav(9), "mime_type": "audio/wav", "filename": "v.wav"}}
+RECORDING = {14: {"type": "audio", "base64": wav(9), "mime_type": "audio/wav", "filename": "v.wav"}}
 ATTACHED = {**PHOTOS, **DOCUMENTS, **RECORDING}
-WORDS = {27: "Page 8 of the lease of flat 27."}
+WORDS = {17: "Page 8 of the lease of flat 17."}
 """What is sent of a document that needs more than the budget has."""
 
 

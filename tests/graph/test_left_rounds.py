@@ -29,7 +29,7 @@ from tests.test_complaints import orphans
 OWNER = Owner("", "t")
 SMALL = Settings(context_budget=4_000)
 REQUEST = "Look at every stone, and never use tabs."
-ROUNDS = 30
+ROUNDS = 24
 
 
 @tool

@@ -177,10 +177,10 @@ def test_no_cost_grows_with_the_session(tmp_path: Path, saver: Any) -> None:
     """Messages in the state stay few, and so do the bytes of a checkpoint."""
     chat = made(tmp_path, saver, lambda _: "a word or two")
     sizes = []
-    for turn in range(30):
+    for turn in range(22):
         state = chat.say(f"number {turn}")
         found = saver.get_tuple(THREAD).checkpoint
         sizes.append(len(str(found["channel_values"])))
 
     assert len(state["messages"]) == 6
-    assert max(sizes[20:]) < 1.2 * max(sizes[10:15])
+    assert max(sizes[17:]) < 1.1 * max(sizes[10:15])

@@ -37,7 +37,7 @@ OTHERS = ("pii", "selector", "caching", "approval", "fallback", "retry", "summar
 ORDERS = [
     OTHERS,
     (),
-    ("pii", "caching", "fallback"),
+    pytest.param(("pii", "caching", "fallback"), marks=pytest.mark.soak),
     ("selector", "approval", "retry", "summariser"),
     pytest.param(("retry", "selector", "pii"), marks=pytest.mark.soak),
     pytest.param(("summariser", "fallback", "approval", "caching"), marks=pytest.mark.soak),

@@ -125,6 +125,6 @@ def test_messages_that_are_added_to_each_request(tmp_path: Path) -> None:
         hint = HumanMessage(f"Today is day {turn}. " * turn, id=f"hint-{turn}")
         return request.override(messages=[*request.messages, hint])
 
-    made, _ = talked(tmp_path, 24, adding, contexts=lambda _: {"ambient_window": 0})
+    made, _ = talked(tmp_path, 16, adding, contexts=lambda _: {"ambient_window": 0})
 
     assert {why for why, _ in made} == {"new", "high-water"}

@@ -30,7 +30,7 @@ TALK = (
     "Let's work on the late parcel",
     "Parcel 4711 is late. " * 15,
     "That's done",
-    *(f"Small talk number {number}, about a blue sky. " * 6 for number in range(20)),
+    *(f"Small talk number {number}, about a blue sky. " * 6 for number in range(12)),
     "What did we decide about the auth bug?",
     "Show me the log of the auth bug",
     "Thanks",

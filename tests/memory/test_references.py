@@ -272,8 +272,9 @@ def test_the_cost_does_not_grow_with_the_number_of_efforts(
 ) -> None:
     """Twice the efforts take as many statements, rows and keywords."""
     # The session has more names than are cached, since cached ones would be read only once.
-    monkeypatch.setattr("ebbtide.memory.archive.lineage._MOST_NAMES", 100)
-    few, many = cost(tmp_path / "few", 250), cost(tmp_path / "many", 500)
+    monkeypatch.setattr("ebbtide.memory.archive.lineage._MOST_NAMES", 50)
+    monkeypatch.setattr("ebbtide.memory.references._COMPARED", 50)
+    few, many = cost(tmp_path / "few", 100), cost(tmp_path / "many", 200)
 
     assert many["statements"] == few["statements"]
     assert many["steps"] <= 1.01 * few["steps"]

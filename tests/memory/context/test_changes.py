@@ -543,7 +543,7 @@ def test_what_no_tool_said_of_an_effort_breaks_nothing(talk: Conversation, statu
 def test_a_large_turn_is_held_once(talk: Conversation) -> None:
     """Records that the archive reads anew each time leave nothing behind in the cache."""
     talk.ask("Look.")
-    talk.look_up("".join(f"{number:x} " for number in range(30_000)))
+    talk.look_up("".join(f"{number:x} " for number in range(10_000)))
     talk.answer()
     talk.ask("And?")
     held = []
