@@ -75,14 +75,14 @@ def test_every_message_can_be_read_back(turns: Turns, above: int, free: int) -> 
 
 def test_cuts_are_rare(talk: Conversation) -> None:
     """Complaint row 6: the context is cut to low water, so that many turns fit before the next."""
-    talk.set(context_budget=3_000, ambient_window=0)
+    talk.set(context_budget=2_000, ambient_window=0)
     cuts = set()
-    for _ in range(50):
+    for _ in range(30):
         talk.turn("word " * 30, answer="word " * 30)
         within_budget(talk)
         cuts.add(talk.context.plan.after_turn)
 
-    assert 2 <= len(cuts) <= 8
+    assert 2 <= len(cuts) <= 5
 
 
 def test_a_larger_budget_brings_them_back(talk: Conversation) -> None:
