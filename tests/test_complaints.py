@@ -145,14 +145,14 @@ def test_summed_usage_takes_no_room(tmp_path: Path) -> None:
     """Row 31: after a usage that a provider summed over its own passes, prompts are as long."""
 
     def totals(name: str, summed: int) -> list[int]:
-        answers = [Say("At six.", usage=(summed if n == 1 else 900, 5)) for n in range(12)]
+        answers = [Say("At six.", usage=(summed if n == 1 else 900, 5)) for n in range(10)]
         with serving(*answers) as server:
             model = ChatOpenAI(model="gpt-4o", base_url=server.url, api_key="x")
             archive, settings = DiskArchive(tmp_path / name), Settings(context_budget=3_000)
             agent = create_memory_agent(
                 model, archive=archive, settings=settings, checkpointer=InMemorySaver()
             )
-            asked = [f"When is the tide of day {n}? {LONG * 20}" for n in range(12)]
+            asked = [f"When is the tide of day {n}? {LONG * 20}" for n in range(10)]
             states = [agent.invoke({"messages": words}, THREAD) for words in asked]
         reports = [state["memory"]["context_report"] for state in states]
         assert {report["budget"] for report in reports} == {3_000}

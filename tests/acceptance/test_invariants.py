@@ -297,10 +297,10 @@ def done(root: str, doing: Sequence[tuple[str, str]], chosen: Settings) -> list[
     """Do something with three concluded efforts in each turn; say nothing in every third one."""
     here = stage(Path(root), settings=chosen)
     here.works(*WORKS[:3])
-    said = here.chat(4)
+    said = here.chat(2)
     for tool, name in doing:
         said += [here.use(tool, effort_id=name)] if tool else here.chat(1)
-    return [*said[3:], *here.chat(1)]
+    return [*said[1:], *here.chat(1)]
 
 
 def untrue(said: Sequence[Said]) -> list[str]:

@@ -24,7 +24,7 @@ LONG = "The port of the service is 8080, and the connection was refused again. "
 
 def look_up() -> str:
     """Look something up."""
-    return LONG * 40
+    return LONG * 15
 
 
 _NAMED = count_message({"type": "human", "data": {"content": "", "name": NAME}}) - count_message(

@@ -250,8 +250,8 @@ def test_compression(tmp_path: Path, how: str) -> None:
     served = service(tmp_path, settings=Settings(context_budget=4_500))
     served.both_say(how, "open it")
 
-    for number in range(9):
-        served.both_say(how, f"{number}: {{}} looked at the shop for long. " * 30)
+    for number in range(12):
+        served.both_say(how, f"{number}: {{}} looked at the shop for long. " * 20)
 
     for user, model in served.models.items():
         log = read(served.archive, Owner(user, f"of-{user}")).extractions

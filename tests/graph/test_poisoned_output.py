@@ -47,7 +47,7 @@ def fetch() -> str:
 
 def fetch_much() -> str:
     """Fetch a long page."""
-    return POISON * 60
+    return POISON * 30
 
 
 def bare(messages: list[BaseMessage]) -> set[str]:
