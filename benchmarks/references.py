@@ -2,9 +2,9 @@
 
     python benchmarks/references.py --data locomo10.json --conversations 0-4 --out results
 
-LoCoMo: a question refers to the sessions that have its evidence, and is an unrelated message for
-the other sessions. Then each conversation is replayed with an utterance and its answer as a turn. A
-session is an effort, and all but the last are concluded at their end.
+LoCoMo: a question refers to the sessions that have its evidence, and makes an unrelated pair with
+each of the other sessions. Then each conversation is replayed with an utterance and its answer as a
+turn. A session is an effort, and all but the last are concluded at their end.
 
 Dialogues, which need no `--data`: made-up dialogues in `data`, each with two to five efforts that
 are opened, worked on and concluded one after the other. Then the first effort is expanded, and
@@ -144,7 +144,7 @@ Rule: TypeAlias = Distinctive | Plain
 
 
 class Judged(NamedTuple):
-    """The scores of true mentions and of unrelated messages, and how many of each were found."""
+    """The scores of true mentions and of unrelated pairs, and how many of each were found."""
 
     true: list[float]
     false: list[float]
@@ -278,7 +278,7 @@ def dialogue_turns(talk: Mapping[str, Any]) -> Iterator[Group]:
 
 
 def auc(true: Sequence[float], false: Sequence[float]) -> float:
-    """Return how often a true mention scores higher than an unrelated message; ties count half.
+    """Return how often a true mention scores higher than an unrelated pair; ties count half.
 
     >>> auc([2.0, 1.0], [1.0, 0.0])
     0.875
