@@ -71,8 +71,13 @@ def messages(agent: Agent, config: RunnableConfig, page: int = 1) -> TurnPage:
 
     Raises:
         CommandError: There is no such page.
-        SessionNotFoundError: The thread has no turn of this user. All commands raise it, except
-            `transcript` and those on attention.
+        SessionNotFoundError: The thread has no turn of this user. All commands raise it if another
+            user has turns there, except those on attention. In an empty thread `transcript`,
+            `show_context`, `set_window` and commands that change efforts do not raise it, and
+            `undo` raises `CommandError`.
+        NotAdoptedError: The thread has not run with Ebbtide yet. All commands raise it, except
+            `transcript`, `show_context` without a message, and those on attention; `undo` raises
+            `CommandError`.
     """
     thread = thread_at(agent, config)
     last = thread.tip.turn

@@ -166,8 +166,9 @@ def delete_session(agent: Agent, config: RunnableConfig) -> DeletionReport:
 def delete_user(agent: Agent, user_id: str) -> DeletionReport:
     """Delete all sessions and memories of a user for good, as `delete_session` does.
 
-    The archive does it in one transaction: if it fails, no session was deleted. Call it again to
-    complete it.
+    The archive deletes all sessions in one transaction, which is committed after the checkpoints
+    are deleted. If it fails, the archive still has every session, but some checkpoints may be gone.
+    Call it again.
 
     Raises:
         SettingsError: The `user_id` is not valid.
