@@ -280,4 +280,6 @@ def test_undo_takes_back_the_users_own_turn(place: Place) -> None:
 
     with opened(place) as chat:
         commands.undo(chat.agent, of("ann"))
-        assert session(chat, "ann") == ["ann 1"]
+
+    go(place, ann("ann 3"))
+    assert sessions(place) == (["ann 1", "ann 3"], [])
