@@ -27,12 +27,17 @@ _CHANGES = re.compile(
 """Words by which people say that something is no longer as it was."""
 
 _OLDER = re.compile(
-    r"(?i)\b(?:original(?:ly)?|initial(?:ly)?|at first|previous(?:ly)?|former(?:ly)?|earlier|"
-    r"before|used to|back then|old|"
-    r"ursprünglich\w*|anfangs|zuerst|früher\w*|vorher\w*|damals|alte[nrms]?|"
-    r"avant|auparavant|initiale?(?:ment)?|au début|anci?enne?s?|"
-    r"antes|originalmente|al principio|prima|inizialmente|all['’]inizio)\b"
-    r"|原来|原先|之前|以前|最初|一开始"
+    r"(?i)\b(?:original(?:ly)?|initial(?:ly)?|(?:at|very) first|in the (?:beginning|past)|"
+    r"previous(?:ly)?|prior|former(?:ly)?|earlier|before|until now|used to|back then|old|"
+    r"ursprünglich\w*|anfangs|am anfang|zu beginn|zuerst|früher\w*|vorher\w*|bisher\w*|bislang|"
+    r"ehemal\w*|damals|alte[nrms]?|"
+    r"avant|auparavant|initiale?(?:ment)?|précéde\w+|au (?:début|départ)|[dl]['’]origine|"
+    r"ancien(?:ne)?s?|"
+    r"antes|original(?:mente)?|inicial(?:mente)?|anterior(?:es|mente)?|previamente|al principio|"
+    r"viej[oa]s?|antigu[oa]s?|"
+    r"prima|inizial[ei]|inizialmente|precedente(?:mente)?|precedenti|originariamente|vecchi[oa]?|"
+    r"vecchie|all['’]inizio|in origine)\b"
+    r"|原来|原先|之前|以前|最初|最早|当初|一开始"
 )
 """Words of a query that asks for what was so before."""
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ebbtide.memory.search.newer import asks_for_older
 from tests.memory.conversations import Conversation
 
 
@@ -73,3 +74,25 @@ def test_of_several_changes_the_last_one_comes_first(talk: Conversation) -> None
 def test_an_older_statement_stays_first(talk: Conversation, query: str, new: str) -> None:
     """It does if it is asked for, or if the newer one only mentions what it is about."""
     assert in_order(talk, query, "The deploy window is Tuesday.", new) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "the very first deploy window",
+        "the deploy window in the beginning",
+        "das bisherige Fenster",
+        "der ehemalige Arzt",
+        "la fenêtre précédente",
+        "l'ancien médecin",
+        "le port d'origine",
+        "¿cuál era el puerto inicialmente?",
+        "el médico anterior",
+        "il vecchio medico",
+        "la porta precedente",
+        "最早的端口是什么",
+    ],
+)
+def test_what_was_before_is_asked_for_in_many_words(query: str) -> None:
+    """In each of the languages of changes."""
+    assert asks_for_older(query)
