@@ -386,13 +386,22 @@ def said_dates(text: str) -> list[str]:
     return list(dict.fromkeys(days))
 
 
+def names_date(query: str, today: date | None = None) -> bool:
+    """Tell whether a query names a date, of whatever year.
+
+    >>> names_date("What was on February 29?"), names_date("What was on February 30?")
+    (True, False)
+    """
+    return bool(_read(query, [_LEAP], today)[0])
+
+
 def undated(query: str, today: date | None = None) -> str:
     """Return a query without its dates: a text of that day need not name it.
 
     >>> undated("What did James say in April?").split()
     ['What', 'did', 'James', 'say', '?']
     """
-    return _read(query, [1], today)[1]
+    return _read(query, [_LEAP], today)[1]
 
 
 def _read(query: str, years: list[int], today: date | None) -> tuple[list[Days], str]:

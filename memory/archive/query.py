@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, bindparam, literal, select, union_all
 
-from ..dates import When, dates
+from ..dates import When, dates, names_date
 from ..search.ranking import Passages, Rare, rarity
 from ..search.terms import query_terms
 from ..search.variants import halves_of, variants
@@ -258,7 +258,7 @@ def pointing(lineage: Lineage, message: str) -> Pointing:
 def dated(lineage: Lineage, query: str, when: When) -> list[tuple[int, int]]:
     """Return for each date in a query the ids of its first turn and of the first one after it."""
     total = lineage.session.turns
-    if not total or not dates(query, [1], when.today):
+    if not total or not names_date(query, when.today):
         return []
     first, last = _ends(lineage)
     earliest = lineage.connection.execute(_FIRST_TIME, first | {"last": last["last"]}).scalar()

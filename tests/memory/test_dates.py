@@ -114,6 +114,13 @@ def test_articles_of_a_date_are_no_words_to_look_for(query: str) -> None:
     assert undated(query, TODAY).strip() == ""
 
 
+@pytest.mark.parametrize("query", ["am 29.2.", "le 29/02", "February 29"])
+def test_leap_days_without_a_year_are_dates(query: str) -> None:
+    """Those of the years that have one."""
+    assert undated(query).strip() == ""
+    assert [str(first) for first, _ in dates(query, [2024, 2025])] == ["2024-02-29"]
+
+
 @pytest.mark.parametrize("zone", ["", "UTC", "Asia/Tokyo", "America/Los_Angeles"])
 @pytest.mark.parametrize("text", ["0001-01-01", "9999-12-31", "9999-12", "9999"])
 def test_first_and_last_days_of_the_calendar_are_dates(text: str, zone: str) -> None:
