@@ -90,14 +90,14 @@ def _zone(zone: str) -> tzinfo | None:
     return ZoneInfo(zone) if zone else None
 
 
-def _period(year: int, month: int = 0, day: int = 0) -> Days | None:
+def _period(year: int, month: int | None = None, day: int | None = None) -> Days | None:
     try:
-        first = date(year, month or 1, day or 1)
-        if date.max - first < _DAY or (year == MAXYEAR and not day and month in {0, 12}):
+        first = date(year, 1 if month is None else month, 1 if day is None else day)
+        if date.max - first < _DAY or (year == MAXYEAR and day is None and month in {None, 12}):
             return first, date.max
-        if day:
+        if day is not None:
             return first, first + _DAY
-        last = date(year + (month in {0, 12}), month % 12 + 1 if month else 1, 1)
+        last = date(year + (month in {None, 12}), month % 12 + 1 if month else 1, 1)
     except (ValueError, OverflowError):
         return None
     return first, last
@@ -191,16 +191,18 @@ _LAST = re.compile(rf"(?i)\b{_ARTICLE}(?:({_WHICH})[ '’]{_UNIT}|{_UNIT} (?:{_G
 _WORDS = re.compile(
     r"(?i)\b((?:the )?day before yesterday|yesterday|today|"
     r"last night|this (?:morning|afternoon|evening)|vorgestern|gestern|heute|"
-    r"avant-hier|hier|aujourd['’]hui|ce (?:matin|soir)|"
+    r"avant-hier|aujourd['’]hui|ce (?:matin|soir)|"
     r"anteayer|(?-i:ayer|hoy)|anoche|l['’]altro ieri|ieri|oggi|stamattina)\b"
 )
 """Hoy and Ayer are names too, when they are capitalised."""
 
+_HIER = re.compile(r"(?i)(?<!avant-)\b(hier)\b")
 _FRENCH = re.compile(
     r"(?i)\b(?:[cdjlmnst]|qu)['’]|"
-    r"\b(?:que|quoi|quel(?:le)?s?|nous|avons|avez|était|hier (?:soir|matin))\b"
+    r"\b(?:que|qui|quoi|quel(?:le)?s?|quand|où|pourquoi|nous|avons|avez|était|"
+    r"hier (?:soir|matin))\b"
 )
-"""Words of a query in which "hier" is yesterday."""
+"""Words of a query in which "hier" is yesterday: in German and Dutch it is "here"."""
 
 _WEEKDAYS = (
     "monday|montag|lundi|lunes|lunedì|lunedi",
@@ -278,8 +280,6 @@ def _last(match: re.Match[str], today: date) -> Days | None:
 
 def _word(match: re.Match[str], today: date) -> Days | None:
     word = match[1].lower()
-    if word == "hier" and not _FRENCH.search(match.string):  # "here" in German and Dutch
-        return None
     back = 0 if word.startswith(_TODAY) else 1 if word in _YESTERDAY else 2
     return _back(today, "day", back)
 
@@ -305,6 +305,7 @@ _RELATIVE: tuple[tuple[re.Pattern[str], _Reading], ...] = (
     (_WEEKEND, _weekend),
     (_WEEKDAY, _weekday),  # "Tuesday of last week" is a day, not a week
     (_LAST, _last),
+    (_HIER, _word),
     (_WORDS, _word),
 )
 
@@ -337,8 +338,22 @@ def _named(match: re.Match[str], years: Iterable[int]) -> list[Days]:
     if month.lower() in _AMBIGUOUS and not (before or word or after or year):
         return []
     chosen = [int(year)] if year else years
-    found = (_period(y, _NUMBERS[month.lower()], int(before or after or 0)) for y in chosen)
+    day = int(before or after) if before or after else None
+    found = (_period(y, _NUMBERS[month.lower()], day) for y in chosen)
     return [days for days in found if days]
+
+
+_NEAR_YEARS = 5
+"""Years from the present one to which a query gives a short year: 10.11.12 may be a version."""
+
+
+def _near(pattern: re.Pattern[str], today: date | None, match: re.Match[str]) -> Days | None:
+    """Return the period of a date in a query, unless its year is short and far from today's."""
+    days = _absolute(pattern, match)
+    is_short = pattern in {_POINTS, _SLASHES} and len(match[3]) < len("2000")
+    if days and today and is_short and abs(days[0].year - today.year) > _NEAR_YEARS:
+        return None
+    return days
 
 
 def _relative(read: _Reading, today: date, match: re.Match[str]) -> Days | None:
@@ -418,11 +433,12 @@ def _read(query: str, years: list[int], today: date | None) -> tuple[list[Days],
 
     query = _DAY_FIRST.sub(lambda match: take(_day_first(match, years), match), query)
     for pattern in (_ISO, _POINTS, _SLASHES, _YEAR_FIRST):
-        query = without(pattern, partial(_absolute, pattern))
+        query = without(pattern, partial(_near, pattern, today))
     query = _NAMED.sub(lambda match: take(_named(match, years), match), query)
     if today:
         for pattern, reading in _RELATIVE:
-            query = without(pattern, partial(_relative, reading, today))
+            if pattern is not _HIER or _FRENCH.search(query):
+                query = without(pattern, partial(_relative, reading, today))
     if not found:
         query = without(_YEAR, partial(_absolute, _YEAR))
     return list(dict.fromkeys(found)), query

@@ -1,6 +1,7 @@
 """Dates that queries name."""
 
 from datetime import date
+from time import process_time
 
 import pytest
 
@@ -79,9 +80,12 @@ TODAY = date(2026, 3, 20)
         ("tre giorni fa", ["2026-03-17"]),
         ("fin de semana pasado", ["2026-03-14"]),
         ("quel jour, hier ?", ["2026-03-19"]),
+        ("Qui a appelé hier ?", ["2026-03-19"]),
         ("Wer ist hier?", []),
         ("Chris Hoy and Julio", []),
         ("spring 5.3.26 or 1.12.03.26", []),
+        ("release 10.11.12", []),
+        ("2026-00-10 or 2026-00 or 2026-03-00", []),
         ("bis 3.5 Prozent", []),
         ("a week of work", []),
         ("the Tuesday meeting", []),
@@ -132,3 +136,19 @@ def test_first_and_last_days_of_the_calendar_are_dates(text: str, zone: str) -> 
     assert "0001" <= since <= until <= "9999-12-32"
     assert (until < "2026") == text.startswith("0001")
     assert (since > "2026") == text.startswith("9999")
+
+
+def test_months_and_days_of_zero_are_no_dates() -> None:
+    """Nothing tells which month or day is meant."""
+    assert [period(text) for text in ("2026-00", "2026-00-10", "2026-03-00")] == [None] * 3
+
+
+def test_time_to_read_hier_grows_with_the_length_of_a_query() -> None:
+    """Whether a query is French is looked for once, not for each of its words."""
+
+    def time_for(query: str) -> float:
+        begin = process_time()
+        dates(query, today=TODAY)
+        return process_time() - begin
+
+    assert time_for("hier " * 4_000) < 20 * time_for("heer " * 4_000) + 0.5
