@@ -195,19 +195,19 @@ def search(
 ) -> tuple[Found, ...]:
     """Return the passages that match a query, best first, and efforts by their headings alone.
 
-    If nothing does, those of the dates that it names.
+    If nothing does, those of the dates that it names. If there are none, what was read as a date
+    may be a name or a version.
     """
     words = undated(query, when.today)
     hits: tuple[Found, ...] = ()
     if query_terms(words, any_name=True) or said_dates(query):
-        looked_up = _look_up(lineage, query, meaning, when)
-        ranking = _rank_by_words(looked_up)
-        if looked_up.near is not None:
-            ranking = _blend(looked_up.near, ranking)
-        hits = _hits(looked_up, ranking)
+        hits = _by_words(_look_up(lineage, query, words, meaning, when))
     if hits and terms(words):
         return hits
     of_days = of_dates(lineage, query, when, weak=bool(terms(words)))
+    if not (hits or of_days or terms(words)) and terms(query):
+        hits = _by_words(_look_up(lineage, query, query, meaning, when))
+        return tuple(replace(hit, weak=True) for hit in hits)
     known = {(hit.turn, hit.passage) for hit in hits}
     return (*hits, *(hit for hit in of_days if (hit.turn, hit.passage) not in known))
 
@@ -219,9 +219,16 @@ def _inside(lineage: Lineage, narrow: tuple[int, int] | None, turn_id: int) -> b
     return narrow[0] <= turn_id < narrow[1]
 
 
-def _look_up(lineage: Lineage, query: str, meaning: QueryEmbedding | None, when: When) -> _Query:
-    """Ask the index which passages and headings have the terms of a query."""
-    words = undated(query, when.today)
+def _by_words(query: _Query) -> tuple[Found, ...]:
+    """Return the passages that match a query by words, and by meaning if there are vectors."""
+    ranking = _rank_by_words(query)
+    return _hits(query, ranking if query.near is None else _blend(query.near, ranking))
+
+
+def _look_up(
+    lineage: Lineage, query: str, words: str, meaning: QueryEmbedding | None, when: When
+) -> _Query:
+    """Ask the index which passages and headings have these words of a query."""
     required = at_most(query_terms(words, any_name=True))
     # A text of that day need not name it; one that does has the day, or the month.
     months = {term for term in terms(query) if not term.isdigit()}.difference(terms(words))

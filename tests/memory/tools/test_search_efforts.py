@@ -383,6 +383,15 @@ def test_a_day_that_was_said_is_found(talk: Conversation) -> None:
         assert turns(talk.call("search_efforts", query=query)) == [2]
 
 
+@pytest.mark.parametrize("query", ["June", "10.12.26"])
+def test_what_looks_like_a_date_finds_a_name_or_a_version(talk: Conversation, query: str) -> None:
+    """If nothing was said on that date; as a hint, since the date may be meant."""
+    talk.turn("June installed v10.12.26 there.")
+    talk.ask("What?")
+
+    assert [one["weak"] for one in passages(talk.call("search_efforts", query=query))] == [True]
+
+
 def test_days_are_those_of_the_time_zone(talk: Conversation) -> None:
     """Noon in UTC is the next day on Kiritimati."""
     talk.settings = talk.settings.model_copy(update={"timezone": "Pacific/Kiritimati"})
