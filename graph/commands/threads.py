@@ -36,6 +36,7 @@ from ...nodes.ask import drive
 from ...nodes.command import commit_command
 from ...nodes.turn.arrivals import is_all_answered, split_messages, unarchived
 from ...nodes.turn.authors import author_of, without_notes, without_others
+from ...nodes.turn.checkpoints import own_messages
 from ...nodes.turn.langchain_messages import messages_in_state, to_dicts
 from ...nodes.turn.owner import is_anothers, user_of
 from ...nodes.turn.parts import AgentParts
@@ -109,7 +110,7 @@ class Place:
         """Return the thread with the state of `snapshot`; a refused run has no next nodes."""
         settings = resolve(context, self.parts.settings)
         owner = self.owner(config, settings)
-        values, is_interfered = _own(snapshot.values, author_of(self.parts.archive, owner.user))
+        values, is_interfered = self._own(snapshot, config, owner)
         thread = Thread(
             self,
             self.parts,
@@ -124,6 +125,22 @@ class Place:
         )
         is_refused = not self.path and _was_refused(thread)
         return replace(thread, next_nodes=()) if is_refused else thread
+
+    def _own(
+        self, snapshot: StateSnapshot, config: RunnableConfig, owner: Owner
+    ) -> tuple[dict[str, Any], bool]:
+        """Return the values of a state without what others said that no turn has; tell if they did.
+
+        An agent of `create_memory_agent` has noted who said what, one with the middleware has not.
+        """
+        values = snapshot.values
+        if "messages" not in values:
+            return values, False
+        messages = messages_in_state(values["messages"])
+        own = without_others(messages, author_of(self.parts.archive, owner.user))
+        if isinstance(self.memory, EbbtideMiddleware) and not self.path and self.saver:
+            own = own_messages(self.saver, snapshot.config, config, unpacked(values))
+        return {**values, "messages": without_notes(own)}, len(own) < len(messages)
 
     def write(self, config: RunnableConfig, update: dict[str, Any]) -> RunnableConfig:
         """Write an update as the turn's last node, and return the new config.
@@ -372,15 +389,6 @@ def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> T
         settings = thread.settings.model_copy(update={"user_id": thread.owner.user})
         state = with_later_compression(state, Runtime(context=settings), place.parts)
     return replace(thread, values=repacked(state, None, thread.settings))
-
-
-def _own(values: dict[str, Any], author: str) -> tuple[dict[str, Any], bool]:
-    """Return the values of a state without what others said that no turn has; tell if they did."""
-    if "messages" not in values:
-        return values, False
-    messages = messages_in_state(values["messages"])
-    own = without_others(messages, author)
-    return {**values, "messages": without_notes(own)}, len(own) < len(messages)
 
 
 def _chosen(config: RunnableConfig) -> Mapping[str, Any]:

@@ -32,8 +32,11 @@ _Result = TypeVar("_Result")
 _USERS = ("langgraph_auth_user_id", "user_id")
 """The keys that name a run's user: that of a server's authentication, and the application's."""
 
-_LIMITS = (2, 64)
-"""How many checkpoints are read: mostly the run's input and the end of the last turn suffice."""
+_LIMITS = (2, 64, 4096)
+"""How many checkpoints are read: mostly the run's input and the end of the last turn suffice.
+
+More are read where many runs failed in a row.
+"""
 
 
 def input_messages(given: list[Any]) -> list[BaseMessage] | None:
@@ -42,16 +45,21 @@ def input_messages(given: list[Any]) -> list[BaseMessage] | None:
     So an input that one run stores and another takes along is the same one to both: LangGraph
     would give each its own id, and it would be said twice.
     """
+    messages = _converted(given)
+    return None if messages is None else [*map(_identified, messages)]
+
+
+def _converted(given: list[Any]) -> list[BaseMessage] | None:
     try:
         messages = convert_to_messages(given)
     except (ValueError, TypeError, NotImplementedError):
         return None
-    return [*map(_identified, messages)]
+    return [*map(readable, messages)]
 
 
 def unapplied(checkpoint: CheckpointTuple) -> list[BaseMessage]:
     """Return the messages of the input in a thread's newest checkpoint, none if it is no input."""
-    return _said(checkpoint) if _is_input(checkpoint) else []
+    return [*map(_identified, _said(checkpoint))] if _is_input(checkpoint) else []
 
 
 def unbegun(checkpoint: CheckpointTuple) -> list[BaseMessage]:
@@ -113,6 +121,30 @@ async def awith_unapplied(
     return [*left, *_merged(inputs, new)]
 
 
+def own_messages(
+    saver: BaseCheckpointSaver[Any], place: RunnableConfig, run: RunnableConfig, state: TurnState
+) -> list[BaseMessage]:
+    """Return the messages of the state at a checkpoint without what others said that no turn has.
+
+    `run` is the config of the user's runs.
+    """
+    messages, new = messages_in_state(state.get("messages", [])), split_messages(state).new
+    author = _author({**(run.get("metadata") or {}), **run.get("configurable", {})})
+    newest = saver.get_tuple(place) if new and author else None
+    if newest is None:
+        return messages
+    root = {key: newest.config["configurable"][key] for key in ("thread_id", "checkpoint_ns")}
+    source = _Source(saver, {"configurable": root}, newest.config, author)
+    inputs, known = list[_Input](), _known(new, messages)
+    for limit in _LIMITS:
+        inputs, is_all = _collected([newest, *source.listed(limit)], limit + 1, new, known, author)
+        if is_all:
+            break
+    start = len(messages) - len(new)
+    foreign = {start + at for at, (_, n) in _sayers(inputs, new).items() if inputs[n].is_foreign}
+    return [message for at, message in enumerate(messages) if at not in foreign]
+
+
 class _Source(NamedTuple):
     """Where the checkpoints before a run's present one are read, and who runs it."""
 
@@ -170,7 +202,10 @@ def _known(new: Sequence[BaseMessage], there: Sequence[BaseMessage]) -> set[str 
 
 
 class _Input(NamedTuple):
-    """What was said in a stored input, whether a run applied it, and whether others said it."""
+    """What was said in a stored input, whether a run applied it, and whether others said it.
+
+    A message has the id that the client gave it, which most do not.
+    """
 
     said: list[BaseMessage]
     is_applied: bool
@@ -228,13 +263,48 @@ def _merged(inputs: Sequence[_Input], new: Sequence[BaseMessage]) -> list[BaseMe
 
     Those of another user are left out.
     """
-    merged: list[BaseMessage] = []
-    rest = [*new]
-    for said, is_applied, is_foreign in inputs:
-        own = rest[: len(said)] if is_applied else said
-        merged += () if is_foreign else own
-        rest = rest[len(said) :] if is_applied else rest
-    return _once([*merged, *rest])
+    if all(one.is_applied and not one.is_foreign for one in inputs):
+        return _once(new)
+    merged, sayers, at = list[BaseMessage](), _sayers(inputs, new), 0
+    for position, message in enumerate(new):
+        first, last = sayers.get(position, (len(inputs), None))
+        merged += _unapplied_own(inputs[at:first])
+        at = max(at, first)
+        if last is None or not inputs[last].is_foreign:
+            merged.append(message)
+    return _once([*merged, *_unapplied_own(inputs[at:])])
+
+
+def _unapplied_own(inputs: Iterable[_Input]) -> list[BaseMessage]:
+    said = (one.said for one in inputs if not one.is_applied and not one.is_foreign)
+    return [*map(_identified, chain.from_iterable(said))]
+
+
+def _sayers(inputs: Sequence[_Input], new: Sequence[BaseMessage]) -> dict[int, tuple[int, int]]:
+    """Return by position of a new message which input said it first, and which one last.
+
+    LangGraph leaves a message that is said again under its id at its place. A message without an id
+    is known by its words; if another middleware changed them, by its place among the others.
+    """
+    ids = {message.id: at for at, message in enumerate(new)}
+    found, rest = dict[int, tuple[int, int]](), list[tuple[int, BaseMessage]]()
+    for number, one in enumerate(inputs):
+        for message in one.said if one.is_applied else ():
+            at = ids.get(message.id) if message.id else None
+            if at is None:
+                rest.append((number, message))
+            else:
+                found[at] = (found.get(at, (number,))[0], number)
+    waiting, changed = [at for at in range(len(new)) if at not in found], list[int]()
+    for number, message in rest:
+        words = _words(cleaned(message))
+        at = next((at for at in waiting if _words(new[at]) == words), None)
+        if at is not None:
+            waiting.remove(at)
+            found[at] = (number, number)
+        elif not message.id:
+            changed.append(number)
+    return {**found, **{at: (n, n) for at, n in zip(waiting, changed, strict=False)}}
 
 
 def _once(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
@@ -253,7 +323,7 @@ def _said(checkpoint: CheckpointTuple) -> list[BaseMessage]:
     said = given.get("messages") if isinstance(given, Mapping) else getattr(given, "messages", None)
     if said is None:
         return []
-    messages = input_messages(said if isinstance(said, list) and not _is_pair(said) else [said])
+    messages = _converted(said if isinstance(said, list) and not _is_pair(said) else [said])
     return [message for message in messages or () if not isinstance(message, RemoveMessage)]
 
 
@@ -296,7 +366,7 @@ def turn_before_removal(state: TurnState) -> list[BaseMessage]:
         return []
     root = {"thread_id": chosen["thread_id"], "checkpoint_ns": ""}
     place: RunnableConfig | None = {"configurable": {**root, "checkpoint_id": current[""]}}
-    for _ in range(_LIMITS[-1]):
+    for _ in range(_LIMITS[1]):
         found = _read(partial(saver.get_tuple, place)) if place else None
         before = unpacked(_values(found)) if found else None
         if before is None or any(before.get(key) != state.get(key) for key in ("turn", "part")):

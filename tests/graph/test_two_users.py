@@ -12,16 +12,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
-from ebbtide import SessionNotFoundError, commands, restore
+from ebbtide import SessionNotFoundError, commands, restore, transcript
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner
 from tests.agents import THREAD, Talk, archive_in, talk
 from tests.databases import Server
 from tests.faults.places import Place
-from tests.nodes.turn.test_checkpoints import DyingSaver, died
+from tests.nodes.turn.test_checkpoints import Died, DyingSaver, died
 
 pytestmark = pytest.mark.usefixtures("entry")
 
@@ -273,13 +274,74 @@ def test_restore_archives_nothing_of_another_user(place: Place, dies: str) -> No
     assert sessions(place) == (["ann 1", "ann 2"], ["bob 2"])
 
 
-@pytest.mark.parametrize("entry", ["graph"], indirect=True)
 def test_undo_takes_back_the_users_own_turn(place: Place) -> None:
     """And not the message of another user that waits in the thread."""
     go(place, ann("ann 1"), ann("ann 2"), bob("bob 1", APPLIED))
 
     with opened(place) as chat:
-        commands.undo(chat.agent, of("ann"))
+        assert commands.undo(chat.agent, of("ann")) == 1
 
-    go(place, ann("ann 3"))
-    assert sessions(place) == (["ann 1", "ann 3"], [])
+    go(place, ann("ann 3"), bob("bob 2"))
+    assert sessions(place) == (["ann 1", "ann 3"], ["bob 2"])
+
+
+@pytest.mark.parametrize("dies", [INPUT, APPLIED])
+def test_commands_where_only_another_user_spoke(place: Place, dies: str) -> None:
+    """What bob said before the thread's first turn is not ann's."""
+    go(place, bob("bob 1", dies))
+
+    with opened(place) as chat:
+        with pytest.raises(SessionNotFoundError):
+            restore(chat.agent, of("ann"))
+        assert transcript(chat.agent, of("ann"))[0] == []
+
+    assert sessions(place) == ([], [])
+
+
+def dying(root: Path) -> Talk:
+    """Return an agent on a checkpointer that can die."""
+    return talk(root, lambda _: "yes", checkpointer=DyingSaver())
+
+
+def died_as(chat: Talk, user: str, *said: HumanMessage) -> None:
+    """Let the process die when these messages of a user are applied."""
+    saver: Any = chat.agent.checkpointer
+    saver.dies_after = APPLIED
+    with pytest.raises(Died):
+        chat.agent.invoke({"messages": [*said]}, of(user), durability="sync")
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_a_history_that_is_sent_again_in_vain(tmp_path: Path, before: bool) -> None:
+    """Its messages have ids, so LangGraph has each once, however often it was sent."""
+    chat, one = dying(tmp_path), HumanMessage("ann 1", id="1")
+    history = chat.say("ann 0", of("ann"))["messages"] if before else []
+    died_as(chat, "ann", *history, one)
+    died_as(chat, "ann", *history, one, HumanMessage("ann 2", id="2"))
+
+    run(chat, bob("bob 1"))
+    chat.say("ann 3", of("ann"))
+
+    assert session(chat, "ann") == [*["ann 0"] * before, "ann 3"]
+    assert session(chat, "bob") == ["bob 1"]
+
+
+def test_a_message_takes_the_id_of_another_users(tmp_path: Path) -> None:
+    """LangGraph replaces the waiting message by it, and it is its own user's."""
+    chat = dying(tmp_path)
+    died_as(chat, "ann", HumanMessage("ann 1", id="1"))
+
+    chat.agent.invoke({"messages": [HumanMessage("bob 1", id="1")]}, of("bob"))
+
+    assert (session(chat, "ann"), session(chat, "bob")) == ([], ["bob 1"])
+
+
+def test_many_runs_died(tmp_path: Path) -> None:
+    """None of what they said is in the other user's turn, however many they are."""
+    chat = dying(tmp_path)
+    for number in range(33):
+        died_as(chat, "ann", HumanMessage(f"ann {number}"))
+
+    run(chat, bob("bob 1"))
+
+    assert session(chat, "bob") == ["bob 1"]
