@@ -22,7 +22,7 @@ from ...memory.state_block import ANCHOR_TOKENS, limited, newest
 from ...memory.tokens import fit_end
 from ...memory.transcript import transcript
 from ...memory.view import fence_key
-from ...nodes.turn.arrivals import SplitInput, told_apart, unarchived
+from ...nodes.turn.arrivals import SplitInput, told_apart
 from ...nodes.turn.recovery import commit_unfinished, state_at
 from ...nodes.turn.state import TurnState, repacked, updated
 from ...nodes.turn.updates import tip_of
@@ -186,7 +186,7 @@ def _precedes_command(older: TurnState, state: TurnState) -> bool:
 
 def _archive_unfinished(thread: Thread) -> None:
     """Archive the messages of an unfinished turn, so that none is lost."""
-    if not unarchived(thread.state):
+    if not thread.unarchived:
         return
     state, archive = thread.state, thread.parts.archive
     arrived = told_apart(state, thread.owner, archive)

@@ -29,7 +29,6 @@ from ...memory.valid_history import with_own_ids
 from ...memory.view import every_commit
 from ...nodes.assemble_context import working_context
 from ...nodes.begin_turn import begin_turn
-from ...nodes.turn.arrivals import unarchived
 from ...nodes.turn.langchain_messages import completed, from_dicts, to_dicts
 from ...nodes.turn.recovery import turns_of
 from ...nodes.turn.state import AgentState, unpacked
@@ -150,7 +149,7 @@ def transcript(
         if number is not None and (type(number) is not int or number < 1):
             raise CommandError(f"limit={limit!r}, before={before!r}: pass numbers of 1 or more")
     thread = thread_at(agent, config)
-    running_messages = unarchived(thread.state)
+    running_messages = thread.unarchived
     try:
         tip = thread.tip
     except SessionNotFoundError:  # unknown, or not adopted yet

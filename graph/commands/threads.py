@@ -194,7 +194,7 @@ class Thread:
     `context` holds the settings of the command, as that of a run does. `next_nodes` are the nodes
     that an unfinished turn runs next. `checkpoint` is the id of the checkpoint that was read, ""
     for none. `inside` tells that other nodes of a larger graph may have added messages since the
-    last turn.
+    last turn, and `is_foreign` that the state is another user's, who spoke last.
     """
 
     place: Place
@@ -208,6 +208,7 @@ class Thread:
     has_checkpoints: bool
     checkpoint: str
     inside: bool = False
+    is_foreign: bool = False
 
     @property
     def state(self) -> TurnState:
@@ -232,6 +233,8 @@ class Thread:
         of another archive.
         """
         archive, state = self.parts.archive, self.state
+        if self.is_foreign and (newest := archive.newest(self.owner)):
+            return newest
         if "tip" in state and not state["tip"]:
             return Tip()
         if "tip" in state:
@@ -250,6 +253,11 @@ class Thread:
     def view(self) -> ArchiveView:
         """The archive up to the tip of this state."""
         return past(self.parts.archive, self.owner, self.tip)
+
+    @property
+    def unarchived(self) -> list[BaseMessage]:
+        """The messages in the state that the user's archive does not have, none of another user."""
+        return [] if self.is_foreign else unarchived(self.state)
 
     @property
     def unfinished(self) -> bool:
@@ -381,7 +389,7 @@ def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> T
     if is_anothers(thread.state, place.parts.archive, thread.owner):
         if place.parts.archive.newest(thread.owner) is None:
             raise SessionNotFoundError(thread.owner.thread)
-        return thread
+        return replace(thread, is_foreign=True)
     if not place.path or "tip" in thread.state:
         return thread
     state = remembered(thread.state, place.parts.archive, thread.owner, 1)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -345,3 +345,24 @@ def test_many_runs_died(tmp_path: Path) -> None:
     run(chat, bob("bob 1"))
 
     assert session(chat, "bob") == ["bob 1"]
+
+
+@pytest.mark.parametrize("before", [[], ["bob 0"]], ids=["first turn", "later"])
+def test_commands_beside_a_turn_that_broke_off(tmp_path: Path, before: list[str]) -> None:
+    """Bob's unfinished turn is in the state; ann is shown none of it, and archives none of it."""
+
+    def answer(messages: Sequence[BaseMessage]) -> str:
+        if "bob 1" in [message.text for message in messages]:
+            raise Died
+        return "yes"
+
+    chat = talk(tmp_path, answer)
+    chat.say("ann 1", of("ann"))
+    for words in before:
+        chat.say(words, of("bob"))
+    with pytest.raises(Died):
+        chat.say("bob 1", of("bob"))
+
+    assert [message.text for message in transcript(chat.agent, of("ann"))[0]] == ["ann 1", "yes"]
+    commands.undo(chat.agent, of("ann"))
+    assert session(chat, "ann") == ["ann 1"]
