@@ -313,8 +313,11 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         turn_state, own = unpacked(state), new_messages(state)
         if own and not new:
             raise SessionNotFoundError(self._owner(state, runtime)[0].thread)
-        if len(new) > len(own):  # an input that no run applied may be another user's
-            new = own if self._owner(state, runtime)[1] else new
+        applied = {message.id for message in own}
+        if not applied.issuperset(message.id for message in new):
+            # An input that no run applied may be another user's.
+            is_of_another = self._owner(state, runtime)[1]
+            new = [m for m in new if m.id in applied] if is_of_another else new
         turn_state = with_new(turn_state, new)
         guessed = replace(self.sized(state), guessed=True)
         update = begin_turn(turn_state, runtime, parts=guessed)

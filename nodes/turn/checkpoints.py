@@ -9,7 +9,7 @@ before the thread's first turn names no user: then the first turn tells whose it
 from collections.abc import AsyncIterable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage, convert_to_messages
@@ -86,9 +86,10 @@ def pending_results(checkpoint: CheckpointTuple) -> list[BaseMessage]:
 def with_unapplied(new: Sequence[BaseMessage], there: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Return a run's `new` messages with those that no run applied before, in their order.
 
-    Inputs of another user are left out. Results that an interrupted round left pending come first.
-    Of messages that are `there`, in the state, an input may repeat the ids. Call it in a node. In a
-    graph inside another one there are none: the input is the parent's.
+    A run from a checkpoint that it names takes none of those along. Inputs of another user are left
+    out. Results that an interrupted round left pending come first. Of messages that are `there`, in
+    the state, an input may repeat the ids. Call it in a node. In a graph inside another one there
+    are none: the input is the parent's.
     """
     source, inputs, left = _source(), list[_Input](), list[BaseMessage]()
     if source is None or not new:
@@ -100,7 +101,7 @@ def with_unapplied(new: Sequence[BaseMessage], there: Sequence[BaseMessage]) -> 
         left = _left_results(found)
         if is_all:
             break
-    return [*left, *_merged(inputs, new)]
+    return _without_foreign(inputs, new) if source.fork else [*left, *_merged(inputs, new)]
 
 
 async def awith_unapplied(
@@ -112,13 +113,12 @@ async def awith_unapplied(
         return [*new]
     known = _known(new, there)
     for limit in _LIMITS:
-        listed = source.saver.alist(source.thread, before=source.before, limit=limit)
-        found = [one async for one in listed]
+        found = await source.alisted(limit)
         inputs, is_all = _collected(found, limit, new, known, source.author)
         left = _left_results(found)
         if is_all:
             break
-    return [*left, *_merged(inputs, new)]
+    return _without_foreign(inputs, new) if source.fork else [*left, *_merged(inputs, new)]
 
 
 def own_messages(
@@ -140,9 +140,7 @@ def own_messages(
         inputs, is_all = _collected([newest, *source.listed(limit)], limit + 1, new, known, author)
         if is_all:
             break
-    start = len(messages) - len(new)
-    foreign = {start + at for at, (_, n) in _sayers(inputs, new).items() if inputs[n].is_foreign}
-    return [message for at, message in enumerate(messages) if at not in foreign]
+    return _without_foreign(inputs, messages, len(messages) - len(new))
 
 
 class _Source(NamedTuple):
@@ -152,10 +150,28 @@ class _Source(NamedTuple):
     thread: RunnableConfig
     before: RunnableConfig
     author: str
+    fork: RunnableConfig | None = None
 
     def listed(self, limit: int) -> list[CheckpointTuple]:
         """Return up to `limit` checkpoints, the newest first."""
-        return _read(lambda: [*self.saver.list(self.thread, before=self.before, limit=limit)])
+        if self.fork is None:
+            return _read(lambda: [*self.saver.list(self.thread, before=self.before, limit=limit)])
+        found, place = list[CheckpointTuple](), cast("RunnableConfig | None", self.fork)
+        while place and len(found) < limit and (one := self.saver.get_tuple(place)):
+            found.append(one)
+            place = one.parent_config
+        return found
+
+    async def alisted(self, limit: int) -> list[CheckpointTuple]:
+        """Return what `listed` does."""
+        if self.fork is None:
+            listed = self.saver.alist(self.thread, before=self.before, limit=limit)
+            return [one async for one in listed]
+        found, place = list[CheckpointTuple](), cast("RunnableConfig | None", self.fork)
+        while place and len(found) < limit and (one := await self.saver.aget_tuple(place)):
+            found.append(one)
+            place = one.parent_config
+        return found
 
 
 def _read(listed: Callable[[], _Result]) -> _Result:
@@ -173,19 +189,22 @@ def _read(listed: Callable[[], _Result]) -> _Result:
 
 
 def _source() -> _Source | None:
-    """Return where to read; None without checkpoints, in a subgraph, and after a fork.
+    """Return where to read; None without checkpoints and in a subgraph.
 
     Who goes on from a checkpoint that they name wants what was said after it no more.
     """
     config = get_config()
     chosen, thread_id = config["configurable"], config["configurable"].get("thread_id")
     saver, current = chosen.get(CONFIG_KEY_CHECKPOINTER), chosen.get("checkpoint_map", {})
-    if not isinstance(saver, BaseCheckpointSaver) or is_fork(config) or [*current] != [""]:
+    if not isinstance(saver, BaseCheckpointSaver) or [*current] != [""]:
         return None
-    root = {"thread_id": thread_id, "checkpoint_ns": ""}
-    before = {**root, "checkpoint_id": current[""]}
-    author = _author({**config.get("metadata", {}), **chosen})
-    return _Source(saver, {"configurable": root}, {"configurable": before}, author)
+    root, metadata = {"thread_id": thread_id, "checkpoint_ns": ""}, config.get("metadata", {})
+    places: list[RunnableConfig] = [
+        {"configurable": {**root, "checkpoint_id": at}}
+        for at in (current[""], metadata.get("checkpoint_id"))
+    ]
+    author, fork = _author({**metadata, **chosen}), places[1] if is_fork(config) else None
+    return _Source(saver, {"configurable": root}, places[0], author, fork)
 
 
 def _author(metadata: Mapping[str, Any]) -> str:
@@ -223,18 +242,22 @@ def _collected(
 
     The newest checkpoint comes first. The run's own input is known by its messages; it may be
     missing, because LangGraph stores it late. What it says under a known id is not among the new.
+    An input that no run applied before a fork is given up.
     """
     inputs: list[_Input] = []
     newer: CheckpointTuple | None = None
+    is_forked = False
     for checkpoint in checkpoints:
         if newer is not None and _parent(newer) != _id(checkpoint):
-            return inputs, True  # of another branch
+            is_forked = True  # of another branch
+            continue
         if _is_input(checkpoint):
             said = _said(checkpoint)
             fresh = [message for message in said if message.id not in known] or said
             is_applied = _stands_in(new, fresh) if newer is None else not _is_input(newer)
             is_foreign = bool(author and author != (_author(checkpoint.metadata) or author))
-            inputs.insert(0, _Input(fresh if is_applied else said, is_applied, is_foreign))
+            if is_applied or not is_forked:
+                inputs.insert(0, _Input(fresh if is_applied else said, is_applied, is_foreign))
         elif not split_messages(unpacked(checkpoint.checkpoint["channel_values"])).new:
             return inputs, True  # here the last turn ended, or was begun
         newer = checkpoint
@@ -273,6 +296,15 @@ def _merged(inputs: Sequence[_Input], new: Sequence[BaseMessage]) -> list[BaseMe
         if last is None or not inputs[last].is_foreign:
             merged.append(message)
     return _once([*merged, *_unapplied_own(inputs[at:])])
+
+
+def _without_foreign(
+    inputs: Sequence[_Input], messages: Sequence[BaseMessage], start: int = 0
+) -> list[BaseMessage]:
+    """Return messages, which are new from `start` on, without those of another user's inputs."""
+    sayers = _sayers(inputs, messages[start:])
+    foreign = {start + at for at, (_, last) in sayers.items() if inputs[last].is_foreign}
+    return [message for at, message in enumerate(messages) if at not in foreign]
 
 
 def _unapplied_own(inputs: Iterable[_Input]) -> list[BaseMessage]:

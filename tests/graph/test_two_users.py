@@ -7,7 +7,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -366,3 +366,40 @@ def test_commands_beside_a_turn_that_broke_off(tmp_path: Path, before: list[str]
     assert [message.text for message in transcript(chat.agent, of("ann"))[0]] == ["ann 1", "yes"]
     commands.undo(chat.agent, of("ann"))
     assert session(chat, "ann") == ["ann 1"]
+
+
+def test_another_goes_on_from_a_checkpoint_with_a_message(tmp_path: Path) -> None:
+    """What ann said waits in the thread of bob, who has nothing of it on any branch."""
+    chat = dying(tmp_path)
+    chat.say("bob 0", of("bob"))
+    died_as(chat, "ann", HumanMessage("ann 1"))
+    chosen: Any = chat.agent.get_state(of("bob")).config["configurable"]
+    fork: RunnableConfig = {"configurable": {**chosen, "user_id": "bob"}}
+
+    with pytest.raises(SessionNotFoundError):
+        chat.agent.invoke(None, fork)
+    with suppress(SessionNotFoundError):  # as create_memory_agent raises
+        chat.agent.invoke({"messages": "bob 1"}, fork)
+    died_as(chat, "bob", HumanMessage("bob 2"))
+    run(chat, bob("bob 3"))
+
+    branches = chat.archive.tips(Owner("bob", "t"))
+    records = [chat.archive.at(Owner("bob", "t"), tip).turns(range(1, 9)) for tip in branches]
+    said = [text(m) for turns in records for one in turns for m in one.messages]
+    assert (foreign(said, "bob"), session(chat, "bob")[-2:]) == ([], ["bob 2", "bob 3"])
+
+
+def test_messages_of_both_wait(tmp_path: Path) -> None:
+    """One is in the state, others are not."""
+    chat = dying(tmp_path)
+    saver: Any = chat.agent.checkpointer
+    chat.say("ann 0", of("ann"))
+    died_as(chat, "ann", HumanMessage("ann 1"))
+    for words in ("bob 1", "bob 2"):
+        saver.dies_after = INPUT
+        with pytest.raises(Died):
+            chat.agent.invoke({"messages": words}, of("bob"), durability="sync")
+
+    run(chat, bob("bob 3"))
+
+    assert session(chat, "bob")[-1] == "bob 3"
