@@ -18,8 +18,8 @@ _NOTE = "ebbtide_author"
 
 
 def author_of(archive: Archive, user: str) -> str:
-    """Return what is noted of a user: a digest that only the archive's key can tell."""
-    return archive.keyed_digest(f"author {user}")
+    """Return what is noted of a user: the archive, and a digest that only its key can tell."""
+    return f"{archive.id} {archive.keyed_digest(f'author {user}')}"
 
 
 def noted(messages: Iterable[BaseMessage], author: str) -> list[BaseMessage]:
@@ -43,8 +43,16 @@ def _plain(message: BaseMessage) -> BaseMessage:
 
 
 def without_others(messages: Iterable[BaseMessage], author: str) -> list[BaseMessage]:
-    """Return the messages but for those that are noted as another author's."""
-    return [m for m in messages if m.additional_kwargs.get(_NOTE, author) == author]
+    """Return the messages but for those that are noted as another author's.
+
+    What was noted with another archive tells nothing here.
+    """
+    return [message for message in messages if not _is_of_another(message, author)]
+
+
+def _is_of_another(message: BaseMessage, author: str) -> bool:
+    note, here = str(message.additional_kwargs.get(_NOTE, author)), author.partition(" ")[0]
+    return note != author and note.startswith(f"{here} ")
 
 
 def written_by(messages: Iterable[BaseMessage], author: str) -> list[BaseMessage]:
