@@ -7,7 +7,7 @@ branch. Other turns that say the same themselves are reported and stay.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,7 +36,7 @@ _PLACEHOLDERS = ("canned_summary", "erased_summary", "no_result")
 
 # Keys of messages, and of events, whose values are names and not what somebody said.
 _NAMES = frozenset({"id", "type", "name", "role", "mime_type", "effort_id", "turns", "session"})
-_NO_TEXT = frozenset({"type", "effort", "efforts", "related", "anchor", "kind", "words"})
+_NO_TEXT = frozenset({"type", "effort", "efforts", "related", "anchor", "kind", "words", "ids"})
 
 _SUMMARY = frozenset({"summary", "keywords"})
 """Fields that a model writes from a log in one call."""
@@ -73,6 +73,11 @@ class Deleted:
     left: tuple[str, ...] = ()
 
 
+def known_again(message: Message, keyed_digest: Callable[[str], str]) -> str:
+    """Return what a tombstone keeps of a message: a digest of its id, which tells no one the id."""
+    return keyed_digest(f"erased {message['type']} {message['data'].get('id')}")
+
+
 @dataclass(frozen=True, slots=True)
 class Carried:
     """What the memory after a turn has from the erased one.
@@ -102,12 +107,13 @@ class Target:
     """The turn that is to be erased.
 
     `before` has the efforts that it changed, and `anchor` the state block, as they were before it.
-    `sentences` are those of its messages and events.
+    `ids` are the `known_again` of its messages, and `sentences` those of its messages and events.
     """
 
     record: Record
     before: Mapping[str, Effort] = field(default_factory=dict)
     anchor: Mapping[str, str] = field(default_factory=dict)
+    ids: tuple[str, ...] = ()
     sentences: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -136,8 +142,11 @@ class Target:
         return Carried(frozenset(texts), frozenset(fields), frozenset(logs))
 
     def tombstone(self) -> Record:
-        """Return the turn without messages and texts; place, digest and names of efforts stay."""
-        events = []
+        """Return the turn without messages and texts; place, digest and names of efforts stay.
+
+        An event has the `ids`, by which its messages are known if a client sends them again.
+        """
+        events: list[Event] = [{"type": "erased", "ids": [*self.ids]}] if self.ids else []
         for event in self.record.events:
             written = _SUMMARY if event["type"] == "concluded" else frozenset[str]()
             fields = _text_fields(event)

@@ -1,7 +1,7 @@
 """A session with all its branches: notes in it, and erasing of turns."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Table, delete, insert, select, update
 
 from ..compressions import Compression, as_data, from_data
 from ..efforts import Effort
-from ..erasing import Carried, Erased, Target
+from ..erasing import Carried, Erased, Target, known_again
 from ..errors import TipNotFoundError, TurnNotFoundError
 from ..messages import clean
 from ..names import qualified
@@ -119,14 +119,14 @@ class Scope:
         row = {"session": self.session.id, "entry": _zipped(plain(entry))}
         self.connection.execute(insert(extractions).values(row))
 
-    def erase(self, tip: Tip, turn: int) -> Erased:
+    def erase(self, tip: Tip, turn: int, keyed_digest: Callable[[str], str]) -> Erased:
         """Erase a turn that `tip` sees, and what was derived from it; see `Archive.erase`."""
         row = self.lineage(tip).row(turn, *_COLUMNS)
         if row is None:
             raise TurnNotFoundError(turn, tip.turn)
         record = record_of(row)
         opened = (event["effort"] for event in record.events if event["type"] == "opened")
-        target = _target(self, record)
+        target = _target(self, record, keyed_digest)
         self.count_rewritten()
         reached = _bury(self, target)
         _empty_compressions(self, target, reached)
@@ -209,14 +209,16 @@ def _zipped(value: Any) -> bytes:
     return zipped(packed(value))
 
 
-def _target(scope: Scope, record: Record) -> Target:
+def _target(scope: Scope, record: Record, keyed_digest: Callable[[str], str]) -> Target:
     """Return the turn to erase with what its erasure must know of the turn before it."""
     past = scope.lineage(Tip(record.turn - 1, record.parent))
     of_parent = turns.c.hash == record.parent, index.among(turns.c.session, scope.sessions)
     parent = scope.connection.execute(select(ANCHOR).where(*of_parent)).first()
     rows = past.changes([event["effort"] for event in record.events if "effort" in event])
     efforts = {name: effort_of(row) for name, row in rows.items()}
-    return Target(record, efforts, anchor_of(parent))
+    named = (message for message in record.messages if message["data"].get("id"))
+    ids = tuple(known_again(message, keyed_digest) for message in named)
+    return Target(record, efforts, anchor_of(parent), ids)
 
 
 def _bury(scope: Scope, target: Target) -> dict[tuple[int, int], Carried]:

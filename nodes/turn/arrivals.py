@@ -14,7 +14,7 @@ from ...memory.messages import answered
 from ...memory.record import Owner
 from ...memory.state_block import as_users_see
 from ...memory.view import ArchiveView, past
-from .edits import Compared, compared
+from .edits import Compared, compared, without_erased
 from .langchain_messages import (
     MADE_HERE,
     cleaned,
@@ -125,11 +125,25 @@ def told_apart(state: TurnState, owner: Owner, archive: Archive) -> SplitInput:
     known = compared(arrived.past, state.get("asked", {}), view)
     if known.unknown and not owner.namespace:
         known = _sent_again(arrived.past, known, view)
+    if len(arrived.new) > 1:
+        arrived = replace(arrived, new=_without_erased(arrived.new, view))
     arrived = replace(arrived, known=known)
     # In a larger graph other agents may have spoken before the question.
     if not owner.namespace and (start := _new_question(arrived.new, view)):
         return _without_history(arrived, start, view)
     return arrived
+
+
+def _without_erased(new: Sequence[BaseMessage], view: ArchiveView) -> list[BaseMessage]:
+    """Return new messages without those of erased turns, which a client may still have.
+
+    A question that it asks again stays.
+    """
+    left = without_erased(new, view)
+    if any(message.type == "human" for message in left):
+        return left
+    asked = [*takewhile(lambda message: message.type == "human", reversed(new))]
+    return [*left, *reversed(asked)]
 
 
 def is_all_answered(state: TurnState, owner: Owner, archive: Archive) -> bool:
@@ -180,7 +194,7 @@ def _without_history(arrived: SplitInput, start: int, view: ArchiveView) -> Spli
         return arrived
     # Without the turns between them, only ids tell which turns these are of.
     ids = {message.id for message in again.named}
-    rest = [m for m in sent if m.id not in ids and (m.type == "system" or not again.beside_erased)]
+    rest = [message for message in sent if message.id not in ids]
     again = compared(again.named, {}, view)
     known = again.joined(known) if again.edits else known
     return replace(arrived, new=[*rest, *question], known=known)

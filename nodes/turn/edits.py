@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 
 from langchain_core.messages import BaseMessage
 
+from ...memory.archive.protocol import Archive
 from ...memory.archive.records import mark
+from ...memory.erasing import known_again
 from ...memory.messages import Message, calls, digest, fingerprint
 from ...memory.recalled import stored
 from ...memory.record import Record
@@ -32,7 +34,7 @@ class Compared:
     differ now, as the archive stores them, and `questions` the edited ones of users in these.
     `unknown` are in no turn; `before` stand before all that are. `newest` is the last turn that
     they have as it is archived, or the last of the erased ones that follow it. `named` have the id
-    of the archived one. `beside_erased` tells whether a turn was erased.
+    of the archived one.
     """
 
     turns: Mapping[int, list[BaseMessage]] = field(default_factory=dict)
@@ -42,7 +44,6 @@ class Compared:
     before: Sequence[BaseMessage] = ()
     newest: int = 0
     named: Sequence[BaseMessage] = ()
-    beside_erased: bool = False
 
     def joined(self, later: "Compared") -> "Compared":
         """Return what is known of these messages and of later ones; edits among these count."""
@@ -96,6 +97,9 @@ def _compared_from(
     """Compare messages with the archived turns from the first one on."""
     last = view.tip.turn
     records = view.turns(range(first, last + 1))
+    messages = _without_erased(messages, records, view.archive)
+    if not messages:
+        return Compared()
     archived = [
         _Archived(record, at, *forms)
         for record in records
@@ -123,7 +127,29 @@ def _compared_from(
         before = [message for message in before if message.type == "system"]
     unknown = _unknown(messages, places, archived, erased)
     named = [messages[at] for at, one in places.items() if _key(plain[at]) == _key(one.stored)]
-    return Compared(turns, edits, questions, unknown, before, newest, named, bool(erased))
+    return Compared(turns, edits, questions, unknown, before, newest, named)
+
+
+def without_erased(messages: Sequence[BaseMessage], view: ArchiveView) -> list[BaseMessage]:
+    """Return messages without those of erased turns, which a client may send with their ids."""
+    last = view.tip.turn
+    records = view.turns(range(max(1, last - MOST_TURNS + 1), last + 1))
+    return _without_erased(messages, records, view.archive)
+
+
+def _without_erased(
+    messages: Sequence[BaseMessage], records: Sequence[Record], archive: Archive
+) -> list[BaseMessage]:
+    events = (event for one in records if one.status == "erased" for event in one.events)
+    erased = {name for event in events if event["type"] == "erased" for name in event["ids"]}
+    if not erased:
+        return [*messages]
+    archived = {_key(message) for record in records for message in record.messages}
+    return [
+        message
+        for message, plain in zip(messages, to_dicts(messages), strict=True)
+        if _key(plain) in archived or known_again(plain, archive.keyed_digest) not in erased
+    ]
 
 
 def _in_order(

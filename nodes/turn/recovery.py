@@ -19,7 +19,7 @@ from ...memory.search.embeddings import Embedder
 from ...memory.state_block import as_users_see, with_blocks
 from ...memory.view import past
 from .arrivals import SplitInput, boundaries, split_messages, turn_numbers
-from .edits import MOST_TURNS, identity
+from .edits import MOST_TURNS, identity, without_erased
 from .langchain_messages import (
     MADE_HERE,
     cleaned,
@@ -214,8 +214,12 @@ def remembered(state: TurnState, archive: Archive, owner: Owner, window: int) ->
     The thread continues the archived turn that its messages end; without one, the turn that an
     erasure noted for it. Else its state is as it was, with the newest archived turn as `unseen`.
     """
-    messages = [*state.get("messages", [])]
-    end = _end(messages, archive, owner)
+    sent: list[BaseMessage] = [*state.get("messages", [])]
+    messages = sent
+    if question_start(sent) and (tip := archive.newest(owner)):
+        messages = without_erased(sent, past(archive, owner, tip))
+        state = updated(state, {"messages": messages})
+    end = _end(messages, archive, owner, may_have_erased=len(messages) == len(sent))
     if end is None:
         if (noted := archive.reseeding(owner)) is not None:
             before = state_at(archive, owner, noted, window)
@@ -249,13 +253,13 @@ def _aligned(
 
 
 def _end(
-    messages: Sequence[BaseMessage], archive: Archive, owner: Owner
+    messages: Sequence[BaseMessage], archive: Archive, owner: Owner, *, may_have_erased: bool
 ) -> tuple[int, int, Tip] | None:
     """Return the position of the newest message that ends an archived turn, and that turn.
 
     All messages up to it belong to the past of that turn. The user's last question is never such an
     end: whoever tries a failed turn again repeats it. The second position is that of the rest,
-    without the messages of turns that are erased since.
+    without the messages of turns that are erased since, which without ids only their number tells.
     """
     plain, question = to_dicts(messages), question_start(messages)
     marks = [mark([message]) for message in plain]
@@ -270,6 +274,8 @@ def _end(
         for tip in _by_likelihood(archive, owner, tips[marks[at]][:_ALIKE], history):
             if _is_past_of(history, archive, owner, tip):
                 after, between = _after_erased(archive, owner, tip), messages[at + 1 : question]
+                if not may_have_erased:
+                    return at, at + 1, after
                 if len(turns_of(between)) in {0, after.turn - tip.turn}:
                     return at, max(at + 1, question), after
                 return at, at + 1, tip

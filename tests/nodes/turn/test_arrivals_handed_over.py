@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import RemoveMessage
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
+from ebbtide.memory.errors import InputError
 from ebbtide.nodes.turn import edits
 from tests.agents import THREAD, Talk, talk
 from tests.nodes.turn.test_arrivals_editing import CUT, cut, erase_all, three, told
@@ -131,6 +133,87 @@ def test_erased_turn_in_a_history_with_ids(tmp_path: Path, turn: int) -> None:
 
     words = ["One.", "Two.", "Three.", "Four.", "Five.", "Six.", "Seven.", "Eight.", "New."]
     assert found == [[] if n == turn else [said, "OK."] for n, said in enumerate(words, 1)]
+
+
+WORDS = ["One.", "Two.", "Three.", "Four.", "Five.", "Six."]
+
+
+@pytest.mark.parametrize("turns", [[6], [5, 6], [2, 6]])
+def test_erased_turn_in_a_history_with_ids_after_the_checkpoints_were_lost(
+    tmp_path: Path, turns: list[int]
+) -> None:
+    """It is known by its ids there too, and what is told after the history is adopted."""
+    chat = talk(tmp_path, lambda _: "OK.", checkpointer=InMemorySaver())
+    history = [message for words in WORDS for message in chat.say(words)["messages"][-2:]]
+    erase_all(chat, turns)
+    chat.agent.checkpointer.delete_thread("t")  # type: ignore[union-attr]
+
+    found = handed_over(chat, *history, ("user", "For example."), ("ai", "Like this."))
+
+    kept = [[] if n in turns else [words, "OK."] for n, words in enumerate(WORDS, 1)]
+    assert found == [*kept, ["For example.", "Like this."], ["New.", "OK."]]
+    assert chat.branches == 1
+
+
+@pytest.mark.parametrize("removed", [False, True])
+@pytest.mark.parametrize("turns", [[6], [5, 6], [2, 6], [3, 5]])
+def test_newest_turn_that_was_erased_in_a_history_with_ids(
+    tmp_path: Path, turns: list[int], *, removed: bool
+) -> None:
+    """It is known by its ids, whatever the client removed, and stays out of the new turn."""
+    chat = talk(tmp_path, lambda _: "OK.", checkpointer=InMemorySaver())
+    history = [message for words in WORDS for message in chat.say(words)["messages"][-2:]]
+    erase_all(chat, turns)
+    first: list[Any] = [RemoveMessage(REMOVE_ALL_MESSAGES)] if removed else []
+    example = [HumanMessage("For example.", id="a"), AIMessage("Like this.", id="b")]
+
+    state = chat.agent.invoke({"messages": [*first, *history, *example, ("user", "New.")]}, THREAD)
+
+    kept = [[] if n in turns else [words, "OK."] for n, words in enumerate(WORDS, 1)]
+    assert told(chat, state) == [*kept, ["For example.", "Like this.", "New.", "OK."]]
+    assert chat.branches == 1
+
+
+def test_erased_turn_takes_no_place_of_a_later_one(tmp_path: Path) -> None:
+    """The client removed that one, and its history has the erased turn in its place."""
+    chat = talk(tmp_path, lambda _: "OK.", checkpointer=InMemorySaver())
+    history = [message for words in WORDS[:3] for message in chat.say(words)["messages"][-2:]]
+    erase_all(chat, [3])
+    chat.say("Later.")
+
+    sent = [RemoveMessage(REMOVE_ALL_MESSAGES), *history, ("user", "New.")]
+    state = chat.agent.invoke({"messages": sent}, THREAD)
+
+    assert told(chat, state) == [
+        ["One.", "OK."],
+        ["Two.", "OK."],
+        [],
+        *([words, "OK."] for words in ("Later.", "New.")),
+    ]
+    assert chat.branches == 1
+
+
+def test_erased_question_is_asked_again_under_its_id(tmp_path: Path) -> None:
+    """What a client sends as the question is one, though its earlier turn is gone."""
+    chat = talk(tmp_path, lambda _: "OK.", checkpointer=InMemorySaver())
+    question, _ = chat.say("One.")["messages"]
+    erase_all(chat, [1])
+
+    state = chat.agent.invoke({"messages": [question]}, THREAD)
+
+    assert told(chat, state) == [[], ["One.", "OK."]]
+
+
+def test_erased_turn_alone_is_no_new_one(tmp_path: Path) -> None:
+    """Its question has its answer, so nothing is asked; the next message is."""
+    chat = talk(tmp_path, lambda _: "OK.", checkpointer=InMemorySaver())
+    messages = chat.say("One.")["messages"]
+    erase_all(chat, [1])
+
+    with pytest.raises(InputError):
+        chat.agent.invoke({"messages": messages}, THREAD)
+
+    assert told(chat, chat.say("New.")) == [[], ["New.", "OK."]]
 
 
 @pytest.mark.parametrize("edited", [None, 2])
