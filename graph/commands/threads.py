@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -12,7 +13,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import set_config_context
 from langgraph.channels import BinaryOperatorAggregate
-from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
@@ -148,7 +149,20 @@ class Place:
         In a larger graph a second update ends the run, so that no other node follows.
         """
         new_config = self.graph.update_state(config, update, as_node=self.last_node)
-        return self.graph.update_state(new_config, None, as_node=END) if self.node else new_config
+        if self.node:
+            new_config = self.graph.update_state(new_config, None, as_node=END)
+        if self.saver and implements(self.saver, "put"):
+            _settle(self.saver, new_config, self._ending)
+        return new_config
+
+    @property
+    def _ending(self) -> str:
+        """The node whose end is the end of a run; the agent's if a larger graph has no such."""
+        builder = self.graph.builder
+        follow = Counter(before for before, _ in builder.edges)
+        ends = (before for before, after in builder.edges if after == END and follow[before] == 1)
+        alone = (node for node in ends if node not in builder.branches)
+        return next(alone, self.last_node) if self.node else self.last_node
 
     def seed(self, config: RunnableConfig, values: dict[str, Any]) -> RunnableConfig:
         """Write a whole state as the newest of a thread, and return the new config."""
@@ -159,6 +173,28 @@ class Place:
             if key in channels
         }
         return self.write(config, update)
+
+
+def _settle(saver: BaseCheckpointSaver[Any], config: RunnableConfig, node: str) -> None:
+    """Write into a checkpoint that a node ran last.
+
+    LangGraph takes a later update for one by the node that ran last. That may be one of a turn that
+    broke off, so that others would follow it.
+    """
+    found = saver.get_tuple(config)
+    versions = found.checkpoint["channel_versions"] if found else {}
+    if found is None or not versions:
+        return
+    seen = {**found.checkpoint["versions_seen"]}
+    seen[node] = {f"branch:to:{node}": max(versions.values())}
+    checkpoint: Checkpoint = {**found.checkpoint, "versions_seen": seen}
+    root = {key: found.config["configurable"][key] for key in ("thread_id", "checkpoint_ns")}
+    saver.put(found.parent_config or {"configurable": root}, checkpoint, found.metadata, {})
+
+
+def implements(saver: BaseCheckpointSaver[Any], name: str) -> bool:
+    """Tell whether a checkpointer has a method that LangGraph's base class only declares."""
+    return getattr(type(saver), name) is not getattr(BaseCheckpointSaver, name)
 
 
 def place_of(agent: Agent) -> Place:

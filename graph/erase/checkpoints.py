@@ -13,7 +13,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from ...memory.archive.database import kept_by_postgresql
 from ...memory.messages import fingerprint
-from ..commands.threads import Place
+from ..commands.threads import Place, implements
 
 Saver: TypeAlias = BaseCheckpointSaver[Any]
 
@@ -27,10 +27,10 @@ def replace_all(
     first, so that after a crash the application's own keys are not lost.
     """
     thread, kind = str(config["configurable"]["thread_id"]), type(saver).__name__
-    if not _has(saver, "delete_thread"):
+    if not implements(saver, "delete_thread"):
         place.seed(config, values)
         return (f"older checkpoints of the thread: {kind} cannot delete them",)
-    if not _has(saver, "put"):  # a server writes its checkpoints itself
+    if not implements(saver, "put"):  # a server writes its checkpoints itself
         _delete(saver, [thread])
         place.seed(config, values)
         return reclaim(saver)
@@ -62,7 +62,7 @@ def delete_threads(saver: Saver, threads: Sequence[str]) -> bool:
 
     Those that an interrupted erasure left in spare threads go with them.
     """
-    spare = [*map(_spare, threads)] if _has(saver, "put") else []
+    spare = [*map(_spare, threads)] if implements(saver, "put") else []
     return _delete(saver, [*threads, *spare])
 
 
@@ -126,15 +126,10 @@ def _move_back(saver: Saver, copies: Mapping[str, CheckpointTuple], thread: str)
     _delete(saver, [_spare(thread)])
 
 
-def _has(saver: Saver, name: str) -> bool:
-    """Tell whether a checkpointer implements a method that LangGraph's base class only declares."""
-    return getattr(type(saver), name) is not getattr(BaseCheckpointSaver, name)
-
-
 def _delete(saver: Saver, threads: Iterable[str]) -> bool:
     if isinstance(saver, SqliteSaver | AsyncSqliteSaver):
         _execute(saver, "PRAGMA secure_delete=ON")  # overwrites deleted rows with zeros
-    can_delete = _has(saver, "delete_thread")
+    can_delete = implements(saver, "delete_thread")
     for thread in threads if can_delete else ():
         saver.delete_thread(thread)
     return can_delete
