@@ -23,7 +23,8 @@ from ...memory.settings import user_named
 from ...memory.state_block import as_users_see
 from ...memory.tools.summary import summarise
 from ...memory.view import every_turn, fence_key
-from ...nodes.turn.arrivals import unarchived
+from ...nodes.turn.arrivals import told_apart, unarchived
+from ...nodes.turn.edits import Compared
 from ...nodes.turn.langchain_messages import completed, from_dicts
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.recovery import state_at
@@ -292,8 +293,9 @@ def _replace_checkpoints(thread: Thread, saver: Saver, turn: int) -> tuple[str, 
     place, config, parts, owner = thread.place, thread.config, thread.parts, thread.owner
     now = thread_at(place.graph, config)
     state = state_at(parts.archive, owner, thread.tip, parts.settings.earlier_turns + 1)
-    if place.node:
-        state = updated(state, {"messages": _messages_around(thread)})
+    edited = told_apart(thread.state, owner, parts.archive).known
+    messages = _messages_around(thread) if place.node else state["messages"]
+    state = updated(state, {"messages": _with_edits(messages, edited)})
     # Another checkpoint with the same messages is of a concurrent erasure and not of a turn.
     has_same_messages = now.state.get("messages") == state["messages"]
     if now.has_checkpoints and now.checkpoint != thread.checkpoint and not has_same_messages:
@@ -305,6 +307,9 @@ def _replace_checkpoints(thread: Thread, saver: Saver, turn: int) -> tuple[str, 
     values = {**foreign, **repacked({**state, **window}, None, parts.settings)}
     parts.archive.reseed(owner, thread.tip)
     not_erased = replace_all(place, saver, config, values)
+    not_erased += tuple(
+        f"the edit of turn {number}, which no turn has archived yet" for number in edited.edits
+    )
     # Without memory and messages, only the reseeding tells where the thread continues.
     if place.has_memory or values["messages"]:
         parts.archive.reseed(owner, None)
@@ -326,6 +331,12 @@ def _erase_in_copy(thread: Thread, other: Owner, turn: int) -> tuple[str, ...]:
         return _replace_checkpoints(copy, saver, turn) if copy.has_checkpoints else ()
     except (TurnRunningError, SessionNotFoundError):
         return (left,)
+
+
+def _with_edits(messages: Sequence[BaseMessage], known: Compared) -> list[BaseMessage]:
+    """Return messages of the archive as they were edited in the state since."""
+    edited = {one.id: one for number in known.edits for one in known.turns[number]}
+    return [edited.get(message.id, message) for message in messages]
 
 
 def _messages_around(thread: Thread) -> list[BaseMessage]:
