@@ -6,10 +6,21 @@ drops it. A run goes on where another was cut short, or from a checkpoint that i
 before the thread's first turn names no user: then the first turn tells whose it is.
 """
 
-from collections.abc import AsyncIterable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import aclosing
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage, convert_to_messages
@@ -32,10 +43,11 @@ _Result = TypeVar("_Result")
 _USERS = ("langgraph_auth_user_id", "user_id")
 """The keys that name a run's user: that of a server's authentication, and the application's."""
 
-_LIMITS = (2, 64, 4096)
-"""How many checkpoints are read: mostly the run's input and the end of the last turn suffice.
+_PAGES = (2, *[64] * 64)
+"""How many checkpoints are read at a time: the run's input and the end of the last turn mostly do.
 
-More are read where many runs failed in a row.
+More are read where many runs failed in a row. A page is read as a whole: an open cursor would lock
+the database.
 """
 
 
@@ -91,34 +103,29 @@ def with_unapplied(new: Sequence[BaseMessage], there: Sequence[BaseMessage]) -> 
     the state, an input may repeat the ids. Call it in a node. In a graph inside another one there
     are none: the input is the parent's.
     """
-    source, inputs, left = _source(), list[_Input](), list[BaseMessage]()
+    source = _source()
     if source is None or not new:
         return [*new]
-    known = _known(new, there)
-    for limit in _LIMITS:
-        found = source.listed(limit)
-        inputs, is_all = _collected(found, limit, new, known, source.author)
-        left = _left_results(found)
-        if is_all:
+    search = _Search(new, _known(new, there), source.author)
+    for checkpoint in source.checkpoints():
+        if search.ends_at(checkpoint):
             break
-    return _without_foreign(inputs, new) if source.fork else [*left, *_merged(inputs, new)]
+    return _taken(search, source)
 
 
 async def awith_unapplied(
     new: Sequence[BaseMessage], there: Sequence[BaseMessage]
 ) -> list[BaseMessage]:
     """Return what `with_unapplied` does."""
-    source, inputs, left = _source(), list[_Input](), list[BaseMessage]()
+    source = _source()
     if source is None or not new:
         return [*new]
-    known = _known(new, there)
-    for limit in _LIMITS:
-        found = await source.alisted(limit)
-        inputs, is_all = _collected(found, limit, new, known, source.author)
-        left = _left_results(found)
-        if is_all:
-            break
-    return _without_foreign(inputs, new) if source.fork else [*left, *_merged(inputs, new)]
+    search = _Search(new, _known(new, there), source.author)
+    async with aclosing(source.acheckpoints()) as checkpoints:
+        async for checkpoint in checkpoints:
+            if search.ends_at(checkpoint):
+                break
+    return _taken(search, source)
 
 
 def own_messages(
@@ -130,48 +137,60 @@ def own_messages(
     """
     messages, new = messages_in_state(state.get("messages", [])), split_messages(state).new
     author = _author({**(run.get("metadata") or {}), **run.get("configurable", {})})
-    newest = saver.get_tuple(place) if new and author else None
-    if newest is None:
+    if not (new and author):
         return messages
-    root = {key: newest.config["configurable"][key] for key in ("thread_id", "checkpoint_ns")}
-    source = _Source(saver, {"configurable": root}, newest.config, author)
-    inputs, known = list[_Input](), _known(new, messages)
-    for limit in _LIMITS:
-        inputs, is_all = _collected([newest, *source.listed(limit)], limit + 1, new, known, author)
-        if is_all:
+    source = _Source(saver, place, author, is_named=True)
+    search = _Search(new, _known(new, messages), author)
+    for checkpoint in source.checkpoints():
+        if search.ends_at(checkpoint):
             break
-    return _without_foreign(inputs, messages, len(messages) - len(new))
+    return _without_foreign(search.inputs, messages, len(messages) - len(new))
 
 
 class _Source(NamedTuple):
-    """Where the checkpoints before a run's present one are read, and who runs it."""
+    """Where the checkpoints before a run's present one are read, and who runs it.
+
+    `place` is the present one, or the one that the run names, which is then read too.
+    """
 
     saver: BaseCheckpointSaver[Any]
-    thread: RunnableConfig
-    before: RunnableConfig
+    place: RunnableConfig
     author: str
-    fork: RunnableConfig | None = None
+    is_named: bool
 
-    def listed(self, limit: int) -> list[CheckpointTuple]:
-        """Return up to `limit` checkpoints, the newest first."""
-        if self.fork is None:
-            return _read(lambda: [*self.saver.list(self.thread, before=self.before, limit=limit)])
-        found, place = list[CheckpointTuple](), cast("RunnableConfig | None", self.fork)
-        while place and len(found) < limit and (one := self.saver.get_tuple(place)):
-            found.append(one)
-            place = one.parent_config
-        return found
+    @property
+    def thread(self) -> RunnableConfig:
+        """The config of the whole thread."""
+        chosen = self.place["configurable"].items()
+        return {"configurable": {key: value for key, value in chosen if key != "checkpoint_id"}}
 
-    async def alisted(self, limit: int) -> list[CheckpointTuple]:
-        """Return what `listed` does."""
-        if self.fork is None:
-            listed = self.saver.alist(self.thread, before=self.before, limit=limit)
-            return [one async for one in listed]
-        found, place = list[CheckpointTuple](), cast("RunnableConfig | None", self.fork)
-        while place and len(found) < limit and (one := await self.saver.aget_tuple(place)):
-            found.append(one)
-            place = one.parent_config
-        return found
+    def checkpoints(self) -> Iterator[CheckpointTuple]:
+        """Yield the checkpoints, the newest first."""
+        before = self.place
+        if self.is_named and (named := _read(partial(self.saver.get_tuple, before))):
+            yield named
+        for size in _PAGES:
+            page = _read(partial(self._page, before, size))
+            yield from page
+            if len(page) < size:
+                return
+            before = page[-1].config
+
+    async def acheckpoints(self) -> AsyncGenerator[CheckpointTuple, None]:
+        """Yield what `checkpoints` does."""
+        before = self.place
+        if self.is_named and (named := await self.saver.aget_tuple(before)):
+            yield named
+        for size in _PAGES:
+            page = [one async for one in self.saver.alist(self.thread, before=before, limit=size)]
+            for checkpoint in page:
+                yield checkpoint
+            if len(page) < size:
+                return
+            before = page[-1].config
+
+    def _page(self, before: RunnableConfig, size: int) -> list[CheckpointTuple]:
+        return [*self.saver.list(self.thread, before=before, limit=size)]
 
 
 def _read(listed: Callable[[], _Result]) -> _Result:
@@ -198,13 +217,11 @@ def _source() -> _Source | None:
     saver, current = chosen.get(CONFIG_KEY_CHECKPOINTER), chosen.get("checkpoint_map", {})
     if not isinstance(saver, BaseCheckpointSaver) or [*current] != [""]:
         return None
-    root, metadata = {"thread_id": thread_id, "checkpoint_ns": ""}, config.get("metadata", {})
-    places: list[RunnableConfig] = [
-        {"configurable": {**root, "checkpoint_id": at}}
-        for at in (current[""], metadata.get("checkpoint_id"))
-    ]
-    author, fork = _author({**metadata, **chosen}), places[1] if is_fork(config) else None
-    return _Source(saver, {"configurable": root}, places[0], author, fork)
+    metadata, is_named = config.get("metadata", {}), is_fork(config)
+    at = metadata["checkpoint_id"] if is_named else current[""]
+    root = {"thread_id": thread_id, "checkpoint_ns": ""}
+    place: RunnableConfig = {"configurable": {**root, "checkpoint_id": at}}
+    return _Source(saver, place, _author({**metadata, **chosen}), is_named)
 
 
 def _author(metadata: Mapping[str, Any]) -> str:
@@ -231,54 +248,59 @@ class _Input(NamedTuple):
     is_foreign: bool
 
 
-def _collected(
-    checkpoints: Sequence[CheckpointTuple],
-    limit: int,
-    new: Sequence[BaseMessage],
-    known: Collection[str | None],
-    author: str,
-) -> tuple[list[_Input], bool]:
-    """Return the inputs since the last turn, the oldest first, and whether they are all.
+@dataclass(slots=True)
+class _Search:
+    """The inputs since the last turn, searched in checkpoints, of which the newest comes first.
 
-    The newest checkpoint comes first. The run's own input is known by its messages; it may be
-    missing, because LangGraph stores it late. What it says under a known id is not among the new.
-    An input that no run applied before a fork is given up.
+    `inputs` has the oldest first, and `left` what the newest checkpoint that is no input left
+    pending. The run's own input is known by its messages; it may be missing, because LangGraph
+    stores it late. What it says under a known id is not among the new. An input that no run applied
+    before a fork is given up.
     """
-    inputs: list[_Input] = []
-    newer: CheckpointTuple | None = None
-    is_forked = False
-    for checkpoint in checkpoints:
+
+    new: Sequence[BaseMessage]
+    known: Collection[str | None]
+    author: str
+    inputs: list[_Input] = field(default_factory=list)
+    left: list[BaseMessage] | None = None
+    _newer: CheckpointTuple | None = None
+    _is_forked: bool = False
+
+    def ends_at(self, checkpoint: CheckpointTuple) -> bool:
+        """Take a checkpoint; tell whether the last turn ended there, or was begun."""
+        newer = self._newer
         if newer is not None and _parent(newer) != _id(checkpoint):
-            is_forked = True  # of another branch
-            continue
+            self._is_forked = True  # of another branch
+            return False
+        self._newer = checkpoint
         if _is_input(checkpoint):
-            said = _said(checkpoint)
-            fresh = [message for message in said if message.id not in known] or said
-            is_applied = _stands_in(new, fresh) if newer is None else not _is_input(newer)
-            is_foreign = bool(author and author != (_author(checkpoint.metadata) or author))
-            if is_applied or not is_forked:
-                inputs.insert(0, _Input(fresh if is_applied else said, is_applied, is_foreign))
-        elif not split_messages(unpacked(checkpoint.checkpoint["channel_values"])).new:
-            return inputs, True  # here the last turn ended, or was begun
-        newer = checkpoint
-    return inputs, len(checkpoints) < limit or (newer is not None and newer.parent_config is None)
+            self._take_input(checkpoint, newer)
+            return checkpoint.parent_config is None
+        if self.left is None:
+            self.left = [*map(_identified, pending_results(checkpoint))]
+        is_end = not split_messages(unpacked(_values(checkpoint))).new
+        return is_end or checkpoint.parent_config is None
 
-
-def _left_results(checkpoints: Sequence[CheckpointTuple]) -> list[BaseMessage]:
-    """Return the pending results of the newest checkpoint that is no input."""
-    newer: CheckpointTuple | None = None
-    for checkpoint in checkpoints:
-        if newer is not None and _parent(newer) != _id(checkpoint):
-            break  # of another branch
-        if not _is_input(checkpoint):
-            return [*map(_identified, pending_results(checkpoint))]
-        newer = checkpoint
-    return []
+    def _take_input(self, checkpoint: CheckpointTuple, newer: CheckpointTuple | None) -> None:
+        said = _said(checkpoint)
+        fresh = [message for message in said if message.id not in self.known] or said
+        is_applied = _stands_in(self.new, fresh) if newer is None else not _is_input(newer)
+        author = _author(checkpoint.metadata) or self.author
+        is_foreign = bool(self.author) and author != self.author
+        if is_applied or not self._is_forked:
+            self.inputs.insert(0, _Input(fresh if is_applied else said, is_applied, is_foreign))
 
 
 def _identified(message: BaseMessage) -> BaseMessage:
     message = readable(message)
     return message if message.id else message.model_copy(update={"id": str(uuid4())})
+
+
+def _taken(search: _Search, source: _Source) -> list[BaseMessage]:
+    """Return the new messages, with what else a run takes along that names no checkpoint."""
+    if source.is_named:
+        return _without_foreign(search.inputs, search.new)
+    return [*(search.left or ()), *_merged(search.inputs, search.new)]
 
 
 def _merged(inputs: Sequence[_Input], new: Sequence[BaseMessage]) -> list[BaseMessage]:
@@ -398,7 +420,7 @@ def turn_before_removal(state: TurnState) -> list[BaseMessage]:
         return []
     root = {"thread_id": chosen["thread_id"], "checkpoint_ns": ""}
     place: RunnableConfig | None = {"configurable": {**root, "checkpoint_id": current[""]}}
-    for _ in range(_LIMITS[1]):
+    for _ in range(_PAGES[1]):
         found = _read(partial(saver.get_tuple, place)) if place else None
         before = unpacked(_values(found)) if found else None
         if before is None or any(before.get(key) != state.get(key) for key in ("turn", "part")):
