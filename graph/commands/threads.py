@@ -138,9 +138,10 @@ class Place:
         if "messages" not in values:
             return values, False
         messages = messages_in_state(values["messages"])
-        own = without_others(messages, author_of(self.parts.archive, owner.user))
         if isinstance(self.memory, EbbtideMiddleware) and not self.path and self.saver:
             own = own_messages(self.saver, snapshot.config, config, unpacked(values))
+        else:
+            own = without_others(messages, author_of(self.parts.archive, owner.user))
         return {**values, "messages": without_notes(own)}, len(own) < len(messages)
 
     def write(self, config: RunnableConfig, update: dict[str, Any]) -> RunnableConfig:
