@@ -70,8 +70,8 @@ def _converted(given: list[Any]) -> list[BaseMessage] | None:
 
 
 def unapplied(checkpoint: CheckpointTuple) -> list[BaseMessage]:
-    """Return the messages of the input in a thread's newest checkpoint, none if it is no input."""
-    return [*map(_identified, _said(checkpoint))] if _is_input(checkpoint) else []
+    """Return the messages of an input that waits in a checkpoint to be applied."""
+    return [*map(_identified, _said(checkpoint))]
 
 
 def unbegun(checkpoint: CheckpointTuple) -> list[BaseMessage]:
@@ -98,19 +98,19 @@ def pending_results(checkpoint: CheckpointTuple) -> list[BaseMessage]:
 def with_unapplied(new: Sequence[BaseMessage], there: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Return a run's `new` messages with those that no run applied before, in their order.
 
-    A run from a checkpoint that it names takes none of those along. Inputs of another user are left
-    out. Results that an interrupted round left pending come first. Of messages that are `there`, in
-    the state, an input may repeat the ids. Call it in a node. In a graph inside another one there
-    are none: the input is the parent's.
+    A run from a checkpoint that it names takes along those before that one. Inputs of another user
+    are left out. Results that an interrupted round left pending come first, but not in a run from a
+    checkpoint that it names. Of messages that are `there`, in the state, an input may repeat the
+    ids. Call it in a node. In a graph inside another one there are none: the input is the parent's.
     """
     source = _source()
     if source is None or not new:
         return [*new]
-    search = _Search(new, _known(new, there), source.author)
+    search = _Search(source, new, _known(new, there))
     for checkpoint in source.checkpoints():
         if search.ends_at(checkpoint):
             break
-    return _taken(search, source)
+    return [*search.left, *_merged(search.inputs, new)]
 
 
 async def awith_unapplied(
@@ -120,12 +120,12 @@ async def awith_unapplied(
     source = _source()
     if source is None or not new:
         return [*new]
-    search = _Search(new, _known(new, there), source.author)
+    search = _Search(source, new, _known(new, there))
     async with aclosing(source.acheckpoints()) as checkpoints:
         async for checkpoint in checkpoints:
             if search.ends_at(checkpoint):
                 break
-    return _taken(search, source)
+    return [*search.left, *_merged(search.inputs, new)]
 
 
 def own_messages(
@@ -140,7 +140,7 @@ def own_messages(
     if not (new and author):
         return messages
     source = _Source(saver, place, author, is_named=True)
-    search = _Search(new, _known(new, messages), author)
+    search = _Search(source, new, _known(new, messages))
     for checkpoint in source.checkpoints():
         if search.ends_at(checkpoint):
             break
@@ -210,7 +210,7 @@ def _read(listed: Callable[[], _Result]) -> _Result:
 def _source() -> _Source | None:
     """Return where to read; None without checkpoints and in a subgraph.
 
-    Who goes on from a checkpoint that they name wants what was said after it no more.
+    Who goes on from a checkpoint that they name wants what was said up to it, and nothing later.
     """
     config = get_config()
     chosen, thread_id = config["configurable"], config["configurable"].get("thread_id")
@@ -252,55 +252,60 @@ class _Input(NamedTuple):
 class _Search:
     """The inputs since the last turn, searched in checkpoints, of which the newest comes first.
 
-    `inputs` has the oldest first, and `left` what the newest checkpoint that is no input left
-    pending. The run's own input is known by its messages; it may be missing, because LangGraph
-    stores it late. What it says under a known id is not among the new. An input that no run applied
-    before a fork is given up.
+    `inputs` has the oldest first. The run's own input is known by its messages; it may be missing,
+    because LangGraph stores it late. What it says under a known id is not among the new. A message
+    to a checkpoint with an input that no run applied replaces that input, and those before it.
+
+    `_child` is the last checkpoint of the run's branch, and `_base` the first one that is no input.
+    `_is_applied` and `_is_replaced` tell what became of the next input; None is not known yet.
     """
 
+    source: _Source
     new: Sequence[BaseMessage]
     known: Collection[str | None]
-    author: str
     inputs: list[_Input] = field(default_factory=list)
-    left: list[BaseMessage] | None = None
-    _newer: CheckpointTuple | None = None
-    _is_forked: bool = False
+    _child: CheckpointTuple | None = None
+    _base: CheckpointTuple | None = None
+    _is_applied: bool | None = None
+    _is_replaced: bool = False
+
+    @property
+    def left(self) -> list[BaseMessage]:
+        """The results that an interrupted round left pending, none for a named checkpoint."""
+        base = None if self.source.is_named else self._base
+        return [*map(_identified, pending_results(base))] if base else []
 
     def ends_at(self, checkpoint: CheckpointTuple) -> bool:
         """Take a checkpoint; tell whether the last turn ended there, or was begun."""
-        newer = self._newer
-        if newer is not None and _parent(newer) != _id(checkpoint):
-            self._is_forked = True  # of another branch
+        if self._child is not None and _parent(self._child) != _id(checkpoint):
+            self._is_replaced |= _is_input(self._child)  # what follows it was not the newest
             return False
-        self._newer = checkpoint
+        self._child = checkpoint
         if _is_input(checkpoint):
-            self._take_input(checkpoint, newer)
-            return checkpoint.parent_config is None
-        if self.left is None:
-            self.left = [*map(_identified, pending_results(checkpoint))]
-        is_end = not split_messages(unpacked(_values(checkpoint))).new
-        return is_end or checkpoint.parent_config is None
+            self._take_input(checkpoint)
+        elif START not in _values(checkpoint):  # else a fork's copy of an input that it applies
+            self._base = self._base or checkpoint
+            self._is_applied, self._is_replaced = True, False
+            if not split_messages(unpacked(_values(checkpoint))).new:
+                return True
+        return checkpoint.parent_config is None
 
-    def _take_input(self, checkpoint: CheckpointTuple, newer: CheckpointTuple | None) -> None:
-        said = _said(checkpoint)
+    def _take_input(self, checkpoint: CheckpointTuple) -> None:
+        said, is_applied = _said(checkpoint), self._is_applied
         fresh = [message for message in said if message.id not in self.known] or said
-        is_applied = _stands_in(self.new, fresh) if newer is None else not _is_input(newer)
-        author = _author(checkpoint.metadata) or self.author
-        is_foreign = bool(self.author) and author != self.author
-        if is_applied or not self._is_forked:
+        if is_applied is None:
+            is_applied = _stands_in(self.new, fresh)
+            self._is_replaced = self.source.is_named and not is_applied
+        self._is_applied = False
+        author, user = _author(checkpoint.metadata), self.source.author
+        is_foreign = bool(user and author) and author != user
+        if is_applied or not self._is_replaced:
             self.inputs.insert(0, _Input(fresh if is_applied else said, is_applied, is_foreign))
 
 
 def _identified(message: BaseMessage) -> BaseMessage:
     message = readable(message)
     return message if message.id else message.model_copy(update={"id": str(uuid4())})
-
-
-def _taken(search: _Search, source: _Source) -> list[BaseMessage]:
-    """Return the new messages, with what else a run takes along that names no checkpoint."""
-    if source.is_named:
-        return _without_foreign(search.inputs, search.new)
-    return [*(search.left or ()), *_merged(search.inputs, search.new)]
 
 
 def _merged(inputs: Sequence[_Input], new: Sequence[BaseMessage]) -> list[BaseMessage]:

@@ -390,6 +390,24 @@ def test_another_goes_on_from_a_checkpoint_with_a_message(tmp_path: Path) -> Non
     assert (foreign(said, "bob"), session(chat, "bob")[-2:]) == ([], ["bob 2", "bob 3"])
 
 
+@pytest.mark.parametrize("dies", [INPUT, APPLIED])
+def test_another_resumes_a_message_from_its_checkpoint(tmp_path: Path, dies: str) -> None:
+    """It is refused, and the message stays out of the turn that follows."""
+    chat = dying(tmp_path)
+    saver: Any = chat.agent.checkpointer
+    chat.say("bob 0", of("bob"))
+    saver.dies_after = dies
+    with pytest.raises(Died):
+        chat.agent.invoke({"messages": "ann 1"}, of("ann"), durability="sync")
+    chosen: Any = chat.agent.get_state(of("bob")).config["configurable"]
+    with pytest.raises(SessionNotFoundError):
+        chat.agent.invoke(None, {"configurable": {**chosen, "user_id": "bob"}}, durability="sync")
+
+    run(chat, bob("bob 1"))
+
+    assert session(chat, "bob") == ["bob 0", "bob 1"]
+
+
 def test_messages_of_both_wait(tmp_path: Path) -> None:
     """One is in the state, others are not."""
     chat = dying(tmp_path)

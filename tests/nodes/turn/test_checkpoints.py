@@ -181,6 +181,59 @@ def test_going_on_from_an_older_checkpoint(tmp_path: Path) -> None:
     assert chat.said(edited) == ["first", "second, edited"]
 
 
+def chosen(chat: Talk, source: str) -> RunnableConfig:
+    """Return the config of a run from the newest checkpoint of a source."""
+    states = chat.agent.get_state_history(THREAD)
+    return next(s.config for s in states if (s.metadata or {}).get("source") == source)
+
+
+@pytest.mark.parametrize(
+    ("source", "words", "expected"),
+    [
+        ("input", None, ["second", "third"]),
+        ("loop", None, ["second", "third"]),
+        ("loop", "fourth", ["second", "third", "fourth"]),
+        ("input", "fourth", ["fourth"]),  # in place of the stored input
+    ],
+)
+@pytest.mark.parametrize("way", ["sync", "async"])
+async def test_a_checkpoint_before_which_a_message_waited(
+    tmp_path: Path, source: str, words: str | None, expected: list[str], way: str
+) -> None:
+    """A run from it has what was said up to that checkpoint, and nothing of another branch."""
+    chat = begun(tmp_path)
+    died(chat, "second")
+    died(chat, "third", source=source)
+    fork, said = chosen(chat, source), words and {"messages": words}
+    chat.say("another branch", durability="sync")
+
+    if way == "sync":
+        state = chat.agent.invoke(said, fork, durability="sync")
+    else:
+        state = await chat.agent.ainvoke(said, fork, durability="sync")
+
+    assert chat.said(state) == ["first", *expected]
+    assert chat.said(chat.say("next")) == ["first", *expected, "next"]
+
+
+@pytest.mark.parametrize(
+    ("source", "dies"), [("input", "fork"), ("input", "loop"), ("loop", "loop")]
+)
+def test_death_of_a_run_from_a_checkpoint(tmp_path: Path, source: str, dies: str) -> None:
+    """The run after it takes along what that one would have."""
+    chat = begun(tmp_path)
+    died(chat, "second")
+    died(chat, "third", source=source)
+    saver: Any = chat.agent.checkpointer
+    fork = chosen(chat, source)
+    chat.say("another branch", durability="sync")
+    saver.dies_after = dies
+    with pytest.raises(Died):
+        chat.agent.invoke(None, fork, durability="sync")
+
+    assert chat.said(chat.say("next")) == ["first", "second", "third", "next"]
+
+
 def test_the_same_question_again(tmp_path: Path) -> None:
     """Turns that say the same are counted as they are where nothing was lost."""
     chat = begun(tmp_path)
