@@ -22,13 +22,13 @@ from ...memory.record import Owner, Tip
 from ...memory.settings import user_named
 from ...memory.state_block import as_users_see
 from ...memory.tools.summary import summarise
-from ...memory.view import every_turn, fence_key
+from ...memory.view import ArchiveView, every_turn, fence_key
 from ...nodes.turn.arrivals import told_apart, unarchived
 from ...nodes.turn.edits import Compared
 from ...nodes.turn.langchain_messages import completed, from_dicts
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.recovery import state_at
-from ...nodes.turn.state import AgentState, repacked, unpacked, updated
+from ...nodes.turn.state import AgentState, TurnState, repacked, unpacked, updated
 from ...nodes.turn.updates import tip_of
 from ..commands.threads import (
     Agent,
@@ -293,9 +293,9 @@ def _replace_checkpoints(thread: Thread, saver: Saver, turn: int) -> tuple[str, 
     place, config, parts, owner = thread.place, thread.config, thread.parts, thread.owner
     now = thread_at(place.graph, config)
     state = state_at(parts.archive, owner, thread.tip, parts.settings.earlier_turns + 1)
-    edited = told_apart(thread.state, owner, parts.archive).known
+    known = told_apart(thread.state, owner, parts.archive).known
     messages = _messages_around(thread) if place.node else state["messages"]
-    state = updated(state, {"messages": _with_edits(messages, edited)})
+    state = _with_edits(updated(state, {"messages": messages}), known, thread.view)
     # Another checkpoint with the same messages is of a concurrent erasure and not of a turn.
     has_same_messages = now.state.get("messages") == state["messages"]
     if now.has_checkpoints and now.checkpoint != thread.checkpoint and not has_same_messages:
@@ -308,7 +308,7 @@ def _replace_checkpoints(thread: Thread, saver: Saver, turn: int) -> tuple[str, 
     parts.archive.reseed(owner, thread.tip)
     not_erased = replace_all(place, saver, config, values)
     not_erased += tuple(
-        f"the edit of turn {number}, which no turn has archived yet" for number in edited.edits
+        f"the edit of turn {number}, which no turn has archived yet" for number in known.edits
     )
     # Without memory and messages, only the reseeding tells where the thread continues.
     if place.has_memory or values["messages"]:
@@ -333,10 +333,26 @@ def _erase_in_copy(thread: Thread, other: Owner, turn: int) -> tuple[str, ...]:
         return (left,)
 
 
-def _with_edits(messages: Sequence[BaseMessage], known: Compared) -> list[BaseMessage]:
-    """Return messages of the archive as they were edited in the state since."""
-    edited = {one.id: one for number in known.edits for one in known.turns[number]}
-    return [edited.get(message.id, message) for message in messages]
+def _with_edits(state: TurnState, known: Compared, view: ArchiveView) -> TurnState:
+    """Return a state from the archive with the messages that were edited since, maybe with new ids.
+
+    Others of an edited turn stay as the archive has them: the erasure may have taken text from one.
+    """
+    edited = dict[str, BaseMessage]()
+    for record in view.turns(sorted(known.edits)):
+        now = {one.id: one for one in known.turns[record.turn]}
+        for before, after in zip(record.messages, known.edits[record.turn], strict=True):
+            if after != before:
+                edited[str(before["data"].get("id"))] = now[after["data"].get("id")]
+    ids = {key: str(message.id) for key, message in edited.items()}
+    return updated(
+        state,
+        {
+            "messages": [edited.get(str(one.id), one) for one in state["messages"]],
+            "asked": {ids.get(key, key): number for key, number in state["asked"].items()},
+            "archived": ids.get(state["archived"], state["archived"]),
+        },
+    )
 
 
 def _messages_around(thread: Thread) -> list[BaseMessage]:

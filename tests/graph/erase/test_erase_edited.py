@@ -4,10 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.messages import RemoveMessage
 from langgraph.graph import MessagesState
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from ebbtide import MemoryState, erase
 from tests.agents import THREAD, inside, talk
+from tests.doubles import call
 from tests.nodes.turn.test_arrivals_editing import edit, three, told
 
 WORDS = ["One.", "Two.", "Three."]
@@ -28,6 +31,38 @@ def test_edit_of_another_turn_stays(tmp_path: Path, turn: int, edited: int) -> N
     assert told(chat, chat.say("New.")) == [*left, ["New.", "4"]]
     kept = [f"the edit of turn {edited}, which no turn has archived yet"]
     assert [line for line in report.not_erased if "edit" in line] == kept * (turn != edited)
+
+
+@pytest.mark.usefixtures("entry")
+@pytest.mark.parametrize("at", [2, 3, 4, 5])
+def test_edit_under_another_id(tmp_path: Path, at: int) -> None:
+    """It stays too, and is not taken for what came before the thread."""
+    chat = three(tmp_path, "4")
+    messages = chat.agent.get_state(THREAD).values["messages"]
+    messages[at] = messages[at].model_copy(update={"content": "Edited.", "id": "other"})
+    update = {"messages": [RemoveMessage(REMOVE_ALL_MESSAGES), *messages]}
+    chat.agent.update_state(THREAD, update)
+
+    erase(chat.agent, THREAD, 1)
+
+    left = [message.text for message in messages]
+    assert told(chat, chat.say("New.")) == [[], left[2:4], left[4:], ["New.", "4"]]
+
+
+@pytest.mark.usefixtures("entry")
+def test_edit_of_a_turn_that_repeats_the_erased_one(tmp_path: Path) -> None:
+    """Its other messages are those of the archive, without the erased text."""
+    said = "The north gate is locked at nine."
+    answers = [call("open_effort", name="gate"), "Opened.", said, call("close_effort"), "Closed."]
+    chat = talk(tmp_path, answers, [{"summary": said}, {"summary": "It was kept."}])
+    chat.say_all(["Open it.", "When is it locked?", "Close it."])
+    edit(chat, "Close it.", "Shut it.")
+
+    erase(chat.agent, THREAD, 2)
+
+    values = chat.agent.get_state(THREAD).values
+    assert [m.text for m in values["messages"] if m.type == "human"] == ["Open it.", "Shut it."]
+    assert said not in str(values)
 
 
 @pytest.mark.parametrize("schema", [MemoryState, MessagesState])
