@@ -301,7 +301,10 @@ class Thread:
         """Whether the last turn is not archived as a whole."""
         # After a crash between a node's writes and its checkpoint, there is no next node.
         new = to_dicts(unarchived(self.state))
-        return bool(self.next_nodes) or (bool(new) and not (self.inside and answered(new)))
+        if self.next_nodes or not new or (self.inside and answered(new)):
+            return bool(self.next_nodes)
+        # A refused run may have left messages of erased turns, which are not new.
+        return not is_all_answered(self.state, self.owner, self.parts.archive)
 
     @property
     def is_older(self) -> bool:

@@ -140,10 +140,10 @@ def _without_erased(new: Sequence[BaseMessage], view: ArchiveView) -> list[BaseM
     A question that it asks again stays.
     """
     left = without_erased(new, view)
-    if any(message.type == "human" for message in left):
+    if left[-1:] == [*new[-1:]]:
         return left
-    asked = [*takewhile(lambda message: message.type == "human", reversed(new))]
-    return [*left, *reversed(asked)]
+    asked = [*takewhile(lambda message: message.type == "human", reversed(new))][::-1]
+    return [*without_erased(new[: len(new) - len(asked)], view), *asked]
 
 
 def is_all_answered(state: TurnState, owner: Owner, archive: Archive) -> bool:

@@ -204,16 +204,33 @@ def test_erased_question_is_asked_again_under_its_id(tmp_path: Path) -> None:
     assert told(chat, state) == [[], ["One.", "OK."]]
 
 
-def test_erased_turn_alone_is_no_new_one(tmp_path: Path) -> None:
-    """Its question has its answer, so nothing is asked; the next message is."""
+@pytest.mark.parametrize("example", [[], [("ai", "Like this.")]])
+def test_erased_question_is_asked_again_behind_other_messages(
+    tmp_path: Path, example: list[Any]
+) -> None:
+    """It is still the question then."""
     chat = talk(tmp_path, lambda _: "OK.", checkpointer=InMemorySaver())
-    messages = chat.say("One.")["messages"]
-    erase_all(chat, [1])
+    *_, question, _ = chat.say_all(["One.", "Two."])[-1]["messages"]
+    erase_all(chat, [2])
+
+    sent = [("user", "See."), *example, question]
+    state = chat.agent.invoke({"messages": sent}, THREAD)
+
+    words = ["See.", *(text for _, text in example), "Two.", "OK."]
+    assert told(chat, state) == [["One.", "OK."], [], words]
+
+
+def test_erased_turn_alone_is_no_new_one(tmp_path: Path) -> None:
+    """Its question has its answer, so nothing is asked or unfinished; the next message is."""
+    chat = talk(tmp_path, lambda _: "OK.", checkpointer=InMemorySaver())
+    messages = chat.say_all(["One.", "Two."])[-1]["messages"]
+    erase_all(chat, [2])
 
     with pytest.raises(InputError):
         chat.agent.invoke({"messages": messages}, THREAD)
+    erase_all(chat, [1])
 
-    assert told(chat, chat.say("New.")) == [[], ["New.", "OK."]]
+    assert told(chat, chat.say("New.")) == [[], [], ["New.", "OK."]]
 
 
 @pytest.mark.parametrize("edited", [None, 2])
