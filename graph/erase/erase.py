@@ -22,7 +22,7 @@ from ...memory.record import Owner, Tip
 from ...memory.settings import user_named
 from ...memory.state_block import as_users_see
 from ...memory.tools.summary import summarise
-from ...memory.view import ArchiveView, every_turn, fence_key
+from ...memory.view import every_turn, fence_key
 from ...nodes.turn.arrivals import told_apart, unarchived
 from ...nodes.turn.edits import Compared
 from ...nodes.turn.langchain_messages import completed, from_dicts
@@ -292,10 +292,8 @@ def _replace_checkpoints(thread: Thread, saver: Saver, turn: int) -> tuple[str, 
     """Replace a thread's checkpoints by its state from the archive; return what was not erased."""
     place, config, parts, owner = thread.place, thread.config, thread.parts, thread.owner
     now = thread_at(place.graph, config)
-    state = state_at(parts.archive, owner, thread.tip, parts.settings.earlier_turns + 1)
     known = told_apart(thread.state, owner, parts.archive).known
-    messages = _messages_around(thread) if place.node else state["messages"]
-    state = _with_edits(updated(state, {"messages": messages}), known, thread.view)
+    state = _rebuilt(thread, known)
     # Another checkpoint with the same messages is of a concurrent erasure and not of a turn.
     has_same_messages = now.state.get("messages") == state["messages"]
     if now.has_checkpoints and now.checkpoint != thread.checkpoint and not has_same_messages:
@@ -333,26 +331,27 @@ def _erase_in_copy(thread: Thread, other: Owner, turn: int) -> tuple[str, ...]:
         return (left,)
 
 
-def _with_edits(state: TurnState, known: Compared, view: ArchiveView) -> TurnState:
-    """Return a state from the archive with the messages that were edited since, maybe with new ids.
+def _rebuilt(thread: Thread, known: Compared) -> TurnState:
+    """Return a thread's state from the archive with what was edited since, maybe under other ids.
 
     Others of an edited turn stay as the archive has them: the erasure may have taken text from one.
     """
-    edited = dict[str, BaseMessage]()
-    for record in view.turns(sorted(known.edits)):
+    archive, tip, edited = thread.parts.archive, thread.tip, dict[str, BaseMessage]()
+    first = min([*known.edits, tip.turn - thread.parts.settings.earlier_turns])
+    state = state_at(archive, thread.owner, tip, tip.turn - first + 1)
+    for record in thread.view.turns(sorted(known.edits)):
         now = {one.id: one for one in known.turns[record.turn]}
         for before, after in zip(record.messages, known.edits[record.turn], strict=True):
             if after != before:
                 edited[str(before["data"].get("id"))] = now[after["data"].get("id")]
     ids = {key: str(message.id) for key, message in edited.items()}
-    return updated(
-        state,
-        {
-            "messages": [edited.get(str(one.id), one) for one in state["messages"]],
-            "asked": {ids.get(key, key): number for key, number in state["asked"].items()},
-            "archived": ids.get(state["archived"], state["archived"]),
-        },
-    )
+    messages = _messages_around(thread) if thread.place.node else state["messages"]
+    update = {
+        "messages": [edited.get(str(one.id), one) for one in messages],
+        "asked": {ids.get(key, key): number for key, number in state["asked"].items()},
+        "archived": ids.get(state["archived"], state["archived"]),
+    }
+    return updated(state, update)
 
 
 def _messages_around(thread: Thread) -> list[BaseMessage]:

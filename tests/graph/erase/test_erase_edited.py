@@ -65,6 +65,19 @@ def test_edit_of_a_turn_that_repeats_the_erased_one(tmp_path: Path) -> None:
     assert said not in str(values)
 
 
+@pytest.mark.usefixtures("entry")
+def test_edit_of_an_old_turn_stays(tmp_path: Path) -> None:
+    """It may be older than the turns that the state has otherwise, if later ones are erased."""
+    chat = three(tmp_path, *"4567")
+    erase(chat.agent, THREAD, 3)
+    chat.say_all(["Four.", "Five."])
+    edit(chat, "Two.", "Edited.")
+
+    erase(chat.agent, THREAD, 1)
+
+    assert told(chat, chat.say("New."))[:3] == [[], ["Edited.", "2"], []]
+
+
 @pytest.mark.parametrize("schema", [MemoryState, MessagesState])
 def test_edit_in_a_larger_graph(tmp_path: Path, schema: Any) -> None:
     """It stays there too."""
