@@ -153,7 +153,11 @@ class Place:
         if self.node:
             new_config = self.graph.update_state(new_config, None, as_node=END)
         if self.saver and implements(self.saver, "put"):
-            _settle(self.saver, new_config, self._ending)
+            try:
+                _settle(self.saver, new_config, self._ending)
+            # The state is written: whoever tried a failed undo again would undo two turns.
+            except Exception as error:  # noqa: BLE001 (any checkpointer's)
+                _log.warning("a later update_state may resume a turn that broke off: %s", error)
         return new_config
 
     @property
@@ -161,6 +165,7 @@ class Place:
         """The node whose end is the end of a run; the agent's if a larger graph has no such."""
         builder = self.graph.builder
         follow = Counter(before for before, _ in builder.edges)
+        follow.update(node for joined, _ in builder.waiting_edges for node in joined)
         ends = (before for before, after in builder.edges if after == END and follow[before] == 1)
         alone = (node for node in ends if node not in builder.branches)
         return next(alone, self.last_node) if self.node else self.last_node

@@ -5,12 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import Checkpoint
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import END, START, StateGraph
 
 from ebbtide import MemoryState, erase, restore
+from ebbtide.commands import undo
 from tests.agents import THREAD, Talk, talk
 from tests.databases import Database
 
@@ -54,6 +57,31 @@ def test_update_after_a_command(tmp_path: Path, *, erases: bool) -> None:
     assert texts(again) == texts(snapshot.values)
     assert texts(state)[-2:] == ["Four.", "4"]
     assert chat.branches == (1 if erases else 2)  # the edit of turn 1 is kept
+
+
+class WritesOnce(InMemorySaver):
+    """A checkpointer that refuses to write over a checkpoint."""
+
+    def put(self, config: RunnableConfig, checkpoint: Checkpoint, *more: Any) -> RunnableConfig:
+        """Store a checkpoint with a new id."""
+        if checkpoint["id"] in self.storage[config["configurable"]["thread_id"]][""]:
+            raise OSError("cannot write over it")
+        return super().put(config, checkpoint, *more)
+
+
+@pytest.mark.usefixtures("entry")
+def test_checkpointer_that_writes_nothing_twice(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The command is done then: if it failed, whoever tries again would undo two turns."""
+    chat = talk(tmp_path, ["1", "2", "3"], checkpointer=WritesOnce())
+    chat.say_all(["One.", "Two."])
+
+    left = undo(chat.agent, THREAD)
+
+    assert left == 1
+    assert "cannot write over it" in caplog.text
+    assert texts(chat.say("Three.")) == ["One.", "1", "Three.", "3"]
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
