@@ -14,7 +14,7 @@ from ...memory.messages import answered
 from ...memory.record import Owner
 from ...memory.state_block import as_users_see
 from ...memory.view import ArchiveView, past
-from .edits import Compared, compared, without_erased
+from .edits import MOST_TURNS, Compared, compared, without_erased
 from .langchain_messages import (
     MADE_HERE,
     cleaned,
@@ -194,6 +194,9 @@ def _without_history(arrived: SplitInput, start: int, view: ArchiveView) -> Spli
         return arrived
     # Without the turns between them, only ids tell which turns these are of.
     ids = {message.id for message in again.named}
+    first = next(at for at, message in enumerate(sent) if message.id in ids)
+    if last > MOST_TURNS:  # what stands before is of turns that are too old to be compared
+        sent = [*(m for m in sent[:first] if m.type == "system"), *sent[first:]]
     rest = [message for message in sent if message.id not in ids]
     again = compared(again.named, {}, view)
     known = again.joined(known) if again.edits else known

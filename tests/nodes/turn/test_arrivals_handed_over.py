@@ -9,7 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from ebbtide.memory.errors import InputError
-from ebbtide.nodes.turn import edits
+from ebbtide.nodes.turn import arrivals, edits
 from tests.agents import THREAD, Talk, talk
 from tests.nodes.turn.test_arrivals_editing import CUT, cut, erase_all, three, told
 
@@ -19,7 +19,7 @@ HISTORY = [("user", "One."), ("ai", "1"), ("user", "Two."), ("ai", "2"), ("user"
 HISTORY += [("ai", "3")]
 
 
-def handed_over(chat: Talk, *messages: tuple[str, str]) -> list[list[str]]:
+def handed_over(chat: Talk, *messages: Any) -> list[list[str]]:
     """Return the turns after a client sent a history without ids, and a question behind it."""
     state = chat.agent.invoke({"messages": [*messages, ("user", "New.")]}, THREAD)
     return told(chat, state)
@@ -83,6 +83,22 @@ def test_long_history_that_is_handed_over(tmp_path: Path, monkeypatch: pytest.Mo
     found = handed_over(chat, *HISTORY)
 
     assert found[3:] == [["New.", "4"]]
+
+
+@pytest.mark.parametrize("erased", [None, 2])
+def test_long_history_that_is_handed_over_with_ids(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, erased: int | None
+) -> None:
+    """The same is true of one with ids, and erased turns among the oldest stay out of the new."""
+    monkeypatch.setattr(edits, "MOST_TURNS", 4)
+    monkeypatch.setattr(arrivals, "MOST_TURNS", 4)
+    chat = talk(tmp_path, lambda _: "OK.", checkpointer=InMemorySaver())
+    history = [message for words in WORDS for message in chat.say(words)["messages"][-2:]]
+    erase_all(chat, [erased] if erased else [])
+
+    found = handed_over(chat, ("system", "Be kind."), *history)
+
+    assert found[6:] == [["Be kind.", "New.", "OK."]]
 
 
 @pytest.mark.parametrize("edited", [None, 0, 3, 4])
