@@ -215,16 +215,19 @@ def remembered(state: TurnState, archive: Archive, owner: Owner, window: int) ->
     erasure noted for it. Else its state is as it was, with the newest archived turn as `unseen`.
     """
     sent: list[BaseMessage] = [*state.get("messages", [])]
-    messages = sent
-    if question_start(sent) and (tip := archive.newest(owner)):
-        messages = without_erased(sent, past(archive, owner, tip))
+    question = question_start(sent)
+    history, messages = sent[:question], sent
+    if history and (tip := archive.newest(owner)):
+        history = without_erased(history, past(archive, owner, tip))
+        messages = [*history, *sent[question:]]
         state = updated(state, {"messages": messages})
-    end = _end(messages, archive, owner, may_have_erased=len(messages) == len(sent))
+    may_have_erased = len(messages) == len(sent)
+    end = _end(messages, len(history), archive, owner, may_have_erased=may_have_erased)
     if end is None:
         if (noted := archive.reseeding(owner)) is not None:
             before = state_at(archive, owner, noted, window)
             return updated(before, {"messages": [*before["messages"], *messages]})
-        newest = None if question_start(messages) else archive.newest(owner)
+        newest = None if history else archive.newest(owner)
         return updated(state, {"unseen": newest}) if newest else state
     at, rest, tip = end
     turns = _aligned(messages[: at + 1], archive, owner, tip)
@@ -253,15 +256,21 @@ def _aligned(
 
 
 def _end(
-    messages: Sequence[BaseMessage], archive: Archive, owner: Owner, *, may_have_erased: bool
+    messages: Sequence[BaseMessage],
+    question: int,
+    archive: Archive,
+    owner: Owner,
+    *,
+    may_have_erased: bool,
 ) -> tuple[int, int, Tip] | None:
     """Return the position of the newest message that ends an archived turn, and that turn.
 
-    All messages up to it belong to the past of that turn. The user's last question is never such an
-    end: whoever tries a failed turn again repeats it. The second position is that of the rest,
-    without the messages of turns that are erased since, which without ids only their number tells.
+    All messages up to it belong to the past of that turn. The user's last question, which begins at
+    `question`, is never such an end: whoever tries a failed turn again repeats it. The second
+    position is that of the rest, without the messages of turns that are erased since, which without
+    ids only their number tells.
     """
-    plain, question = to_dicts(messages), question_start(messages)
+    plain = to_dicts(messages)
     marks = [mark([message]) for message in plain]
     answer = max((n for n, m in enumerate(messages, 1) if isinstance(m, HumanMessage)), default=0)
     ends = [*range(question), *range(answer, len(messages))]

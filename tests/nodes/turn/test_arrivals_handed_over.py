@@ -171,6 +171,33 @@ def test_erased_turn_in_a_history_with_ids_after_the_checkpoints_were_lost(
     assert chat.branches == 1
 
 
+def test_erased_turn_behind_one_that_was_cut_short_after_the_checkpoints_were_lost(
+    tmp_path: Path,
+) -> None:
+    """The question that nobody answered is no part of the new one."""
+    chat = talk(tmp_path, ["1", CUT, "3", "4"], checkpointer=InMemorySaver())
+    history = chat.say("One.")["messages"]
+    cut(chat, ("user", "Two."))
+    history += chat.say("Three.")["messages"][-3:]
+    erase_all(chat, [3])
+    chat.agent.checkpointer.delete_thread("t")  # type: ignore[union-attr]
+
+    assert handed_over(chat, *history) == [["One.", "1"], ["Two."], [], ["New.", "4"]]
+    assert chat.branches == 1
+
+
+def test_erased_question_is_asked_again_after_the_checkpoints_were_lost(tmp_path: Path) -> None:
+    """It is the question there too."""
+    chat = talk(tmp_path, lambda _: "OK.", checkpointer=InMemorySaver())
+    *history, question, _ = chat.say_all(["One.", "Two."])[-1]["messages"]
+    erase_all(chat, [2])
+    chat.agent.checkpointer.delete_thread("t")  # type: ignore[union-attr]
+
+    state = chat.agent.invoke({"messages": [*history, question]}, THREAD)
+
+    assert told(chat, state) == [["One.", "OK."], [], ["Two.", "OK."]]
+
+
 @pytest.mark.parametrize("removed", [False, True])
 @pytest.mark.parametrize("turns", [[6], [5, 6], [2, 6], [3, 5]])
 def test_newest_turn_that_was_erased_in_a_history_with_ids(
