@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
@@ -18,11 +18,11 @@ from ...memory.errors import (
     TurnRunningError,
 )
 from ...memory.fences import Fences
-from ...memory.record import Owner, Tip
+from ...memory.record import Owner, Record, Tip
 from ...memory.settings import user_named
 from ...memory.state_block import as_users_see
 from ...memory.tools.summary import summarise
-from ...memory.view import every_turn, fence_key
+from ...memory.view import ArchiveView, every_turn, fence_key
 from ...nodes.turn.arrivals import told_apart, unarchived
 from ...nodes.turn.edits import Compared
 from ...nodes.turn.langchain_messages import completed, from_dicts
@@ -334,16 +334,16 @@ def _erase_in_copy(thread: Thread, other: Owner, turn: int) -> tuple[str, ...]:
 def _rebuilt(thread: Thread, known: Compared) -> TurnState:
     """Return a thread's state from the archive with what was edited since, maybe under other ids.
 
-    Others of an edited turn stay as the archive has them: the erasure may have taken text from one.
+    An edited turn stands as the archive would have it: its messages in the state may have text that
+    was erased, in a result or beside an answer.
     """
-    archive, tip, edited = thread.parts.archive, thread.tip, dict[str, BaseMessage]()
+    view, tip, edited = thread.view, thread.tip, dict[str, BaseMessage]()
     first = min([*known.edits, tip.turn - thread.parts.settings.earlier_turns])
-    state = state_at(archive, thread.owner, tip, tip.turn - first + 1)
-    for record in thread.view.turns(sorted(known.edits)):
-        now = {one.id: one for one in known.turns[record.turn]}
-        for before, after in zip(record.messages, known.edits[record.turn], strict=True):
-            if after != before:
-                edited[str(before["data"].get("id"))] = now[after["data"].get("id")]
+    state = state_at(view.archive, view.owner, tip, tip.turn - first + 1)
+    for record in view.turns(sorted(known.edits)):
+        now = _in_state(view, replace(record, messages=known.edits[record.turn]))
+        for before, after in zip(record.messages, now, strict=True):
+            edited[str(before["data"].get("id"))] = after
     ids = {key: str(message.id) for key, message in edited.items()}
     messages = _messages_around(thread) if thread.place.node else state["messages"]
     update = {
@@ -354,13 +354,17 @@ def _rebuilt(thread: Thread, known: Compared) -> TurnState:
     return updated(state, update)
 
 
+def _in_state(view: ArchiveView, record: Record) -> list[BaseMessage]:
+    """Return the messages of a turn as the state of a graph has them."""
+    messages = from_dicts(as_users_see(view.messages(record)))
+    return completed(view.archive, view.owner, messages) if view.owner.namespace else messages
+
+
 def _messages_around(thread: Thread) -> list[BaseMessage]:
     """Return the messages of the graph around an agent without those that no turn has any more."""
     view, archived = thread.view, dict[str | None, BaseMessage]()
     for record in every_turn(view.archive, view.owner, view.tip):
-        messages = from_dicts(as_users_see(view.messages(record)))
-        messages = completed(view.archive, view.owner, messages)
-        archived |= {message.id: message for message in messages}
+        archived |= {message.id: message for message in _in_state(view, record)}
     new, messages = unarchived(thread.state), [*thread.values.get("messages", [])]
     old = messages[: len(messages) - len(new)]
     return [*(archived[message.id] for message in old if message.id in archived), *new]
