@@ -81,10 +81,18 @@ class Place:
 
     @property
     def last_node(self) -> str:
-        """The last node of a turn; a state is written as its update, so that no node follows."""
-        # `create_agent` runs the first middleware's `after_agent` last.
-        hooks = (name for name in self.graph.builder.nodes if name.endswith(".after_agent"))
-        return self.node or next(hooks, "compress")
+        """The last node of a run; a state is written as its update, so that no node follows.
+
+        It is the agent's own in a larger graph that has no node with an edge to the end alone.
+        """
+        builder = self.graph.builder
+        if not self.node:  # `create_agent` runs the first middleware's `after_agent` last
+            hooks = (name for name in builder.nodes if name.endswith(".after_agent"))
+            return next(hooks, "compress")
+        follow = Counter(before for before, _ in builder.edges)
+        follow.update(node for joined, _ in builder.waiting_edges for node in joined)
+        ends = (before for before, after in builder.edges if after == END and follow[before] == 1)
+        return next((node for node in ends if node not in builder.branches), self.node)
 
     @property
     def has_memory(self) -> bool:
@@ -154,21 +162,11 @@ class Place:
             new_config = self.graph.update_state(new_config, None, as_node=END)
         if self.saver and implements(self.saver, "put"):
             try:
-                _settle(self.saver, new_config, self._ending)
+                _settle(self.saver, new_config, self.last_node)
             # The state is written: whoever tried a failed undo again would undo two turns.
             except Exception as error:  # noqa: BLE001 (any checkpointer's)
                 _log.warning("a later update_state may resume a turn that broke off: %s", error)
         return new_config
-
-    @property
-    def _ending(self) -> str:
-        """The node whose end is the end of a run; the agent's if a larger graph has no such."""
-        builder = self.graph.builder
-        follow = Counter(before for before, _ in builder.edges)
-        follow.update(node for joined, _ in builder.waiting_edges for node in joined)
-        ends = (before for before, after in builder.edges if after == END and follow[before] == 1)
-        alone = (node for node in ends if node not in builder.branches)
-        return next(alone, self.last_node) if self.node else self.last_node
 
     def seed(self, config: RunnableConfig, values: dict[str, Any]) -> RunnableConfig:
         """Write a whole state as the newest of a thread, and return the new config."""

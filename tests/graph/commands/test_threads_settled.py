@@ -13,7 +13,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import END, START, StateGraph
 
 from ebbtide import MemoryState, erase, restore
-from ebbtide.commands import undo
+from ebbtide.commands import set_window, undo
 from tests.agents import THREAD, Talk, talk
 from tests.databases import Database
 
@@ -124,3 +124,20 @@ def test_larger_graph(tmp_path: Path, after: list[str]) -> None:
 
     assert snapshot.next == ()
     assert texts(outer.invoke({"messages": "Four."}, THREAD))[-2:] == ["Four.", "4"]
+
+
+def test_larger_graph_with_a_join(tmp_path: Path) -> None:
+    """A node that waits for the agent and for another one waits after a command too."""
+    chat = talk(tmp_path, lambda _: "OK.", checkpointer=None)
+    graph, seen = StateGraph(MemoryState).add_node("agent", chat.agent), list[str]()
+    graph.add_node("slow", lambda _: {}).add_node("beside", lambda _: {})
+    graph.add_node("last", lambda state: seen.append(state["messages"][-1].text))
+    graph.add_edge(START, "slow").add_edge("slow", "agent").add_edge(START, "beside")
+    outer: Any = graph.add_edge(["agent", "beside"], "last").add_edge("last", END)
+    outer = outer.compile(checkpointer=InMemorySaver())
+    outer.invoke({"messages": "One."}, THREAD)
+    set_window(outer, THREAD, 3)
+
+    outer.invoke({"messages": "Two."}, THREAD)
+
+    assert seen == ["OK.", "OK."]
