@@ -132,8 +132,10 @@ class Place:
             has_checkpoints=snapshot.created_at is not None,
             checkpoint=str(snapshot.config.get("configurable", {}).get("checkpoint_id", "")),
         )
-        is_refused = not self.path and _was_refused(thread)
-        return replace(thread, next_nodes=()) if is_refused else thread
+        if self.path or not _was_refused(thread):
+            return thread
+        known = values["messages"][: len(values["messages"]) - len(thread.unarchived)]
+        return replace(thread, next_nodes=(), values={**values, "messages": known})
 
     def _own(
         self, snapshot: StateSnapshot, config: RunnableConfig, owner: Owner

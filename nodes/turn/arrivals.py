@@ -128,8 +128,11 @@ def told_apart(state: TurnState, owner: Owner, archive: Archive) -> SplitInput:
     if len(arrived.new) > 1:
         arrived = replace(arrived, new=_without_erased(arrived.new, view))
     arrived = replace(arrived, known=known)
-    # In a larger graph other agents may have spoken before the question.
-    if not owner.namespace and (start := _new_question(arrived.new, view)):
+    if owner.namespace:  # other agents may have spoken before the question
+        return arrived
+    if _is_history(arrived.new, view):
+        return replace(arrived, new=[])
+    if start := _new_question(arrived.new, view):
         return _without_history(arrived, start, view)
     return arrived
 
@@ -163,6 +166,17 @@ def _sent_again(messages: Sequence[BaseMessage], known: Compared, view: ArchiveV
     again = compared(messages[first:], {}, view)
     is_history = again.newest == view.tip.turn and not again.before and not again.named
     return again if is_history else known
+
+
+def _is_history(new: Sequence[BaseMessage], view: ArchiveView) -> bool:
+    """Tell whether a client sent archived messages with their ids, and no question after them.
+
+    LangGraph adds those that `messages` does not have any more; the last question stays before.
+    """
+    if not new or new[-1].type not in MADE_HERE:
+        return False
+    again = compared(new, {}, view)
+    return len(again.named) == len(new) and not again.edits
 
 
 def _new_question(new: Sequence[BaseMessage], view: ArchiveView) -> int:

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from ebbtide import DiskArchive, Settings, commands, create_memory_agent
+from ebbtide import DiskArchive, Settings, commands, create_memory_agent, transcript
 from ebbtide.memory.errors import InputError, SettingsError
 from tests.agents import ENTRIES, SUMMARY, THREAD, referenced, talk
 from tests.doubles import ScriptedModel, call, together
@@ -261,6 +261,21 @@ def test_input_without_a_message(tmp_path: Path, given: dict[str, Any]) -> None:
     assert commands.undo(chat.agent, THREAD) == 1
     assert commands.undo(chat.agent, THREAD) == 0
     assert chat.agent.get_state(before.config).values == before.values
+
+
+def test_a_history_up_to_its_last_question_asks_no_older_one(tmp_path: Path) -> None:
+    """A page that sends it with ids, for another answer, is refused, and the thread is at rest."""
+    chat = talk(tmp_path, ["a", "b", "c", "d", "e"])
+    said = [str(n) for n in range(4)]
+    chat.say_all(said)
+    page, _ = transcript(chat.agent, THREAD)
+
+    with pytest.raises(InputError, match="no new message"):
+        chat.agent.invoke({"messages": page[:-1]}, THREAD)
+
+    assert transcript(chat.agent, THREAD) == (page, False)
+    assert commands.open_effort(chat.agent, THREAD, "Late parcel").turn == 4
+    assert chat.said(chat.say("new")) == [*said, "new"]
 
 
 @pytest.mark.parametrize("entry", ["graph"], indirect=True)
