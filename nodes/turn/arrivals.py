@@ -14,7 +14,7 @@ from ...memory.messages import answered
 from ...memory.record import Owner
 from ...memory.state_block import as_users_see
 from ...memory.view import ArchiveView, past
-from .edits import MOST_TURNS, Compared, compared, without_erased
+from .edits import MOST_TURNS, Compared, compared, identity, without_erased
 from .langchain_messages import (
     MADE_HERE,
     cleaned,
@@ -182,14 +182,28 @@ def _is_history(new: Sequence[BaseMessage], view: ArchiveView) -> bool:
 def _new_question(new: Sequence[BaseMessage], view: ArchiveView) -> int:
     """Return the position where the new question begins, 0 if nothing stands before it.
 
-    A history may end with archived questions whose answers LangGraph left at their place.
+    A history may end with archived questions whose answers LangGraph left at their place, or with
+    those of the newest turn, which nobody answered.
     """
     start = question_start(new)
     last = max((at for at, message in enumerate(new) if message.type == "human"), default=0)
+    if start and (unanswered := start + _unanswered(view)) in range(start + 1, last + 1):
+        again = compared(new[:unanswered], {}, view)
+        start = unanswered if again.newest == view.tip.turn and not again.unknown else start
     if not any(message.type == "human" for message in new[start:last]):
         return start
     known = {message.id for message in compared(new[start:last], {}, view).named}
     return start + len([*takewhile(lambda message: message.id in known, new[start:last])])
+
+
+def _unanswered(view: ArchiveView) -> int:
+    """Return how many questions at the end of the newest turn that is not erased have no answer."""
+    for turn in range(view.tip.turn, 0, -1):
+        for record in view.turns([turn]):
+            if record.status != "erased":
+                messages = reversed(record.messages)
+                return len([*takewhile(lambda message: message["type"] == "human", messages)])
+    return 0
 
 
 def _without_history(arrived: SplitInput, start: int, view: ArchiveView) -> SplitInput:
@@ -203,6 +217,7 @@ def _without_history(arrived: SplitInput, start: int, view: ArchiveView) -> Spli
     again = compared(sent, {}, view)
     if last and again.newest == last:
         known = again if again.edits or again.unknown else known
+        question = _without_unfinished(question, arrived.unfinished)
         return replace(arrived, new=[*again.before, *question], known=known)
     if not again.named or not (known.newest == last or last in {*known.turns, *again.turns}):
         return arrived
@@ -215,6 +230,16 @@ def _without_history(arrived: SplitInput, start: int, view: ArchiveView) -> Spli
     again = compared(again.named, {}, view)
     known = again.joined(known) if again.edits else known
     return replace(arrived, new=[*rest, *question], known=known)
+
+
+def _without_unfinished(
+    question: list[BaseMessage], unfinished: Sequence[BaseMessage]
+) -> list[BaseMessage]:
+    """Return a question that follows a history without the question of the turn that broke off."""
+    asked = to_dicts([*takewhile(lambda message: message.type == "human", unfinished)])
+    first = to_dicts(question[: len(asked)])
+    is_there = len(asked) < len(question) and [*map(identity, asked)] == [*map(identity, first)]
+    return question[len(asked) :] if is_there else question
 
 
 def split_messages(state: TurnState) -> SplitInput:

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from ebbtide import DiskArchive, Settings, commands, create_memory_agent, transcript
+from ebbtide import DiskArchive, Settings, commands, create_memory_agent, restore, transcript
 from ebbtide.memory.errors import InputError, SettingsError
 from tests.agents import ENTRIES, SUMMARY, THREAD, referenced, talk
 from tests.doubles import ScriptedModel, call, together
@@ -261,6 +261,24 @@ def test_input_without_a_message(tmp_path: Path, given: dict[str, Any]) -> None:
     assert commands.undo(chat.agent, THREAD) == 1
     assert commands.undo(chat.agent, THREAD) == 0
     assert chat.agent.get_state(before.config).values == before.values
+
+
+@pytest.mark.parametrize("is_restored", [False, True])
+def test_a_history_with_a_question_that_nobody_answered(
+    tmp_path: Path, *, is_restored: bool
+) -> None:
+    """A client that sends it without ids has said nothing twice."""
+    chat = talk(tmp_path, ["a", RuntimeError("no answer"), "c"])
+    chat.say("one")
+    with pytest.raises(RuntimeError):
+        chat.say("two")
+    if is_restored:
+        restore(chat.agent, THREAD)
+
+    history = [("user", "one"), ("assistant", "a"), ("user", "two"), ("user", "three")]
+    state = chat.agent.invoke({"messages": history}, THREAD)
+
+    assert chat.said(state) == ["one", "two", "three"]
 
 
 def test_a_history_up_to_its_last_question_asks_no_older_one(tmp_path: Path) -> None:
