@@ -60,6 +60,10 @@ def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) 
     """
     place, latest = place_of(agent), newest_config(config)
     archive, settings, owner = place.parts.archive, place.parts.settings, place.owner(config)
+    newest = archive.newest(owner)
+    if branch is not None and newest is None:
+        raise SessionNotFoundError(owner.thread)
+    named = None if branch is None else tip_named(archive, owner, branch)
     try:
         thread = thread_at(agent, latest)
         # On another branch, archiving would make that the newest and restore it instead.
@@ -72,11 +76,10 @@ def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) 
                 thread.with_command()
     except TipNotFoundError as error:  # restoring mends such a state
         _restore_log.info("the state of the thread is not archived: %s", error)
-    tip = archive.newest(owner)
+    # What was archived just now is of the newest branch, which may be the one that was named.
+    tip = archive.newest(owner) if named in {None, newest} else named
     if tip is None:
         raise SessionNotFoundError(owner.thread)
-    if branch is not None:
-        tip = tip_named(archive, owner, branch)
     state = state_at(archive, owner, tip, settings.earlier_turns + 1)
     new_config = place.seed(latest, repacked(state, None, settings))
     configurable = {**latest["configurable"], **new_config["configurable"]}

@@ -122,6 +122,26 @@ def test_the_config_that_is_returned_keeps_the_user(tmp_path: Path) -> None:
     assert chat.said(chat.say("two", config)) == ["one", "two"]
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_a_branch_with_an_unfinished_turn(tmp_path: Path, *, named: bool) -> None:
+    """It is archived if its branch is named by the turn before, and not if no branch is."""
+    chat = talk(tmp_path, ["1", OSError("gone"), "3"], checkpointer=InMemorySaver())
+    chat.say("One.")
+    (end,) = chat.archive.tips(Owner("", "t"))
+    with pytest.raises(OSError, match="gone"):
+        chat.say("Two.")
+
+    if named:
+        restore(chat.agent, THREAD, branch=end.id)
+    else:
+        with pytest.raises(SettingsError, match="no branch 'nix'"):
+            restore(chat.agent, THREAD, branch="nix")
+
+    archived = [tip.turn for tip in chat.archive.tips(Owner("", "t"))]
+    assert archived == [2 if named else 1]
+    assert chat.said(chat.say("Three.")) == ["One.", "Two.", "Three."]
+
+
 def test_a_branch_can_be_chosen(tmp_path: Path) -> None:
     """A thread that began anew says where it was, and goes on there; no other name is one."""
     lived(tmp_path)
