@@ -209,13 +209,14 @@ def _unanswered(view: ArchiveView) -> int:
 def _without_history(arrived: SplitInput, start: int, view: ArchiveView) -> SplitInput:
     """Tell apart what is new if a client hands over its whole history before its question.
 
-    It does if the last turn is in it, or was erased. Edits in it are edits of the archived turns.
+    It does if the last turn is in it, was erased, or had no answer: a client may keep no question
+    that failed, or ask it again. Edits in it are edits of the archived turns.
     Of a history with ids, LangGraph leaves what `messages` has at its place, before the rest.
     """
     known, last = arrived.known, view.tip.turn
     sent, question = arrived.new[:start], arrived.new[start:]
     again = compared(sent, {}, view)
-    if last and again.newest == last:
+    if last and again.newest >= max(1, _last_answered(view)):
         known = again if again.edits or again.unknown else known
         question = _without_unfinished(question, arrived.unfinished)
         return replace(arrived, new=[*again.before, *question], known=known)
@@ -230,6 +231,15 @@ def _without_history(arrived: SplitInput, start: int, view: ArchiveView) -> Spli
     again = compared(again.named, {}, view)
     known = again.joined(known) if again.edits else known
     return replace(arrived, new=[*rest, *question], known=known)
+
+
+def _last_answered(view: ArchiveView) -> int:
+    """Return the number of the newest turn that has an answer or was erased, 0 without any."""
+    for turn in range(view.tip.turn, 0, -1):
+        for record in view.turns([turn]):
+            if record.status == "erased" or any(m["type"] in MADE_HERE for m in record.messages):
+                return turn
+    return 0
 
 
 def _without_unfinished(
