@@ -183,27 +183,42 @@ def _new_question(new: Sequence[BaseMessage], view: ArchiveView) -> int:
     """Return the position where the new question begins, 0 if nothing stands before it.
 
     A history may end with archived questions whose answers LangGraph left at their place, or with
-    those of the newest turn, which nobody answered.
+    those of the newest turns, which nobody answered.
     """
     start = question_start(new)
     last = max((at for at, message in enumerate(new) if message.type == "human"), default=0)
-    if start and (unanswered := start + _unanswered(view)) in range(start + 1, last + 1):
-        again = compared(new[:unanswered], {}, view)
-        start = unanswered if again.newest == view.tip.turn and not again.unknown else start
+    start = _after_unanswered(new, start, last, view) if 0 < start < last else start
     if not any(message.type == "human" for message in new[start:last]):
         return start
     known = {message.id for message in compared(new[start:last], {}, view).named}
     return start + len([*takewhile(lambda message: message.id in known, new[start:last])])
 
 
-def _unanswered(view: ArchiveView) -> int:
-    """Return how many questions at the end of the newest turn that is not erased have no answer."""
+def _after_unanswered(new: Sequence[BaseMessage], start: int, last: int, view: ArchiveView) -> int:
+    """Return the position, from `start` on, behind those that repeat questions without an answer.
+
+    A client may have left some of them out.
+    """
+    turns = _unanswered(view)
+    for end in range(min(last, start + len(turns)), start, -1):
+        again = compared(new[:end], {}, view)
+        kept = (again.turns.get(turn, ()) for turn in {*turns} - again.edits.keys())
+        if not again.unknown and any(one is new[end - 1] for turn in kept for one in turn):
+            return end
+    return start
+
+
+def _unanswered(view: ArchiveView) -> list[int]:
+    """Return the turn of each question behind the last answer, but for those of erased turns."""
+    found: list[int] = []
     for turn in range(view.tip.turn, 0, -1):
         for record in view.turns([turn]):
-            if record.status != "erased":
-                messages = reversed(record.messages)
-                return len([*takewhile(lambda message: message["type"] == "human", messages)])
-    return 0
+            kinds = [message["type"] for message in reversed(record.messages)]
+            asked = [*takewhile(lambda kind: kind == "human", kinds)]
+            found += [turn] * len(asked)
+            if record.status != "erased" and len(asked) < len(kinds):
+                return found
+    return found
 
 
 def _without_history(arrived: SplitInput, start: int, view: ArchiveView) -> SplitInput:

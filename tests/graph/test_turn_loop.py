@@ -282,6 +282,25 @@ def test_a_history_with_a_question_that_nobody_answered(
     assert chat.said(state) == ["one", "two", asked[-1]]
 
 
+@pytest.mark.parametrize("kept", [["two", "three"], ["two"], ["three"], []])
+def test_a_history_with_several_questions_that_nobody_answered(
+    tmp_path: Path, kept: list[str]
+) -> None:
+    """None of those that the client kept is said twice."""
+    chat = talk(tmp_path, ["a", RuntimeError("down"), RuntimeError("down"), "d"])
+    chat.say("one")
+    for words in ("two", "three"):
+        with pytest.raises(RuntimeError):
+            chat.say(words)
+    restore(chat.agent, THREAD)
+
+    asked = [("user", words) for words in (*kept, "four")]
+    history = [("user", "one"), ("assistant", "a"), *asked]
+    state = chat.agent.invoke({"messages": history}, THREAD)
+
+    assert chat.said(state) == ["one", "two", "three", "four"]
+
+
 def test_a_history_up_to_its_last_question_asks_no_older_one(tmp_path: Path) -> None:
     """A page that sends it with ids, for another answer, is refused, and the thread is at rest."""
     chat = talk(tmp_path, ["a", "b", "c", "d", "e"])
