@@ -9,6 +9,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
 
 from ...memory.archive.protocol import Archive, every_effort
+from ...memory.attachments import data_of
 from ...memory.efforts import Effort
 from ...memory.errors import (
     AnswerError,
@@ -341,7 +342,8 @@ def _rebuilt(thread: Thread, known: Compared) -> TurnState:
     first = min([*known.edits, tip.turn - thread.parts.settings.earlier_turns])
     state = state_at(view.archive, view.owner, tip, tip.turn - first + 1)
     for record in view.turns(sorted(known.edits)):
-        now = _in_state(view, replace(record, messages=known.edits[record.turn]))
+        turn = replace(record, messages=known.edits[record.turn])
+        now = _in_state(view, turn, known.turns[record.turn])
         for before, after in zip(record.messages, now, strict=True):
             edited[str(before["data"].get("id"))] = after
     ids = {key: str(message.id) for key, message in edited.items()}
@@ -354,10 +356,17 @@ def _rebuilt(thread: Thread, known: Compared) -> TurnState:
     return updated(state, update)
 
 
-def _in_state(view: ArchiveView, record: Record) -> list[BaseMessage]:
-    """Return the messages of a turn as the state of a graph has them."""
+def _in_state(
+    view: ArchiveView, record: Record, edited: Sequence[BaseMessage] = ()
+) -> list[BaseMessage]:
+    """Return the messages of a turn as the state of a graph has them.
+
+    Large files of the `edited` ones are in the state alone, so they stay there.
+    """
     messages = from_dicts(as_users_see(view.messages(record)))
-    return completed(view.archive, view.owner, messages) if view.owner.namespace else messages
+    if not view.owner.namespace and not data_of(message.content for message in edited):
+        return messages
+    return completed(view.archive, view.owner, messages, edited)
 
 
 def _messages_around(thread: Thread) -> list[BaseMessage]:

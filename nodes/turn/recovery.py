@@ -1,6 +1,6 @@
 """Commit turns, commit edited ones again, and find the turn that the messages of a thread end."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice, pairwise
 from typing import Any, cast
@@ -12,6 +12,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from ...memory.archive.index import language_event
 from ...memory.archive.protocol import Archive
 from ...memory.archive.records import mark
+from ...memory.attachments import data_of
 from ...memory.errors import ArchiveLockedError, TipNotFoundError
 from ...memory.messages import Message, calls, digest
 from ...memory.record import Group, Owner, Record, Tip
@@ -19,7 +20,7 @@ from ...memory.search.embeddings import Embedder
 from ...memory.state_block import as_users_see, with_blocks
 from ...memory.view import past
 from .arrivals import SplitInput, boundaries, split_messages, turn_numbers
-from .edits import MOST_TURNS, identity, without_erased
+from .edits import MOST_TURNS, Compared, identity, without_erased
 from .langchain_messages import (
     MADE_HERE,
     cleaned,
@@ -99,7 +100,7 @@ def commit_unfinished(
     """Commit edited turns and an unfinished one; return the state's update."""
     tip, archived = tip_of(state), dict[str, Any]()
     if arrived.known.edits:
-        tip = _edited(archive, owner, tip, arrived.known.edits)
+        tip = _edited(archive, owner, tip, arrived.known)
     if last := arrived.known.turns.get(tip.turn):
         archived = {"archived": str(last[-1].id)}
     is_running = state.get("turn", 0) > state.get("persisted", 0)
@@ -114,23 +115,23 @@ def commit_unfinished(
     return commit_update(record, str(arrived.unfinished[-1].id) if arrived.unfinished else "")
 
 
-def _edited(
-    archive: Archive, owner: Owner, tip: Tip, edits: Mapping[int, tuple[Message, ...]]
-) -> Tip:
+def _edited(archive: Archive, owner: Owner, tip: Tip, known: Compared) -> Tip:
     """Commit edited turns beside the archived ones, and after them what followed; return the tip.
 
     Their nonces follow from what is committed, so that a retry commits nothing twice.
     """
-    branch, after = archive.at(owner, tip), None
+    branch, after, edits = archive.at(owner, tip), None, known.edits
     for record in branch.turns(range(min(edits), tip.turn + 1), commands=True):
         before = after or Tip(record.turn - 1, record.parent)
         is_turn = record.status != "command"
         messages = edits.get(record.turn, record.messages) if is_turn else record.messages
+        said = known.turns[record.turn] if is_turn and record.turn in edits else ()
         saved = archive.at(owner, record.tip).saved()
         again = Group(
             *(record.turn, messages, record.at, record.efforts, record.events, record.status),
             state=saved.state if saved else None,
             nonce=archive.keyed_digest(f"{owner} {before.id} {record.id} {digest(messages)}"),
+            attachments=data_of(message.content for message in said),
         )
         after = commit(archive, owner, before, again).tip
     return after or tip

@@ -10,6 +10,8 @@ from langgraph.graph import MessagesState
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from ebbtide import MemoryState, erase
+from ebbtide.memory.attachments import references
+from ebbtide.memory.record import Owner
 from tests.agents import THREAD, inside, talk
 from tests.doubles import call
 from tests.graph.erase.test_erase import traces
@@ -99,6 +101,23 @@ def test_block_of_an_edited_answer_is_not_kept(tmp_path: Path) -> None:
     assert values["messages"][-1].text == "I did."
     assert told_first not in str(values)
     assert traces(checkpoints, [told_first]) == []
+
+
+@pytest.mark.usefixtures("entry")
+@pytest.mark.parametrize("erased", [[], [3], [3, 3], [2]])
+def test_large_file_of_an_edit_is_stored(tmp_path: Path, erased: list[int]) -> None:
+    """The archive has it after the next turn, though the edited turn left `messages`."""
+    chat = three(tmp_path, "4")
+    file = {"type": "file", "base64": "A" * 70_000, "mime_type": "application/zip"}
+    edit(chat, "One.", [{"type": "text", "text": "Edited."}, file])
+
+    for turn in erased:
+        erase(chat.agent, THREAD, turn)
+
+    record = chat.records(chat.say("New."))[0]
+    contents = [message["data"]["content"] for message in record.messages]
+    (data,) = chat.archive.attachments(Owner("", "t"), [*references(contents)]).values()
+    assert data == file["base64"]
 
 
 @pytest.mark.parametrize("schema", [MemoryState, MessagesState])

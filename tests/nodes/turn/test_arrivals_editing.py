@@ -58,7 +58,7 @@ def erase_all(chat: Talk, turns: list[int]) -> None:
         erase(chat.agent, THREAD, turn)
 
 
-def edit(chat: Talk, before: str, after: str) -> None:
+def edit(chat: Talk, before: str, after: str | list[Any]) -> None:
     """Put another text in the place of a message."""
     messages = chat.agent.get_state(THREAD).values["messages"]
     found = next(one for one in messages if one.text == before)
