@@ -54,7 +54,7 @@ class InputError(EbbtideError, ValueError):
     def __init__(self, count: int) -> None:
         """Say how many messages came in and what to pass instead."""
         super().__init__(
-            f"the input has no new message (the state has {count}, all answered): pass "
+            f"the input has no new message (none of the {count} in the state is new): pass "
             '{"messages": [("user", "...")]}, without an id or with a new one'
         )
 
@@ -120,8 +120,8 @@ class NotAdoptedError(SessionNotFoundError):
         """Name the thread, and say when its messages are adopted."""
         ArchiveError.__init__(
             self,
-            f"thread {thread!r} has {messages} messages but has not run with Ebbtide yet; they are "
-            "adopted when the next message is sent; nothing was changed",
+            f"thread {thread!r} has {messages} messages that Ebbtide has not archived yet; they "
+            "are adopted when the next message is sent; nothing was changed",
         )
 
 

@@ -288,7 +288,8 @@ class Thread:
         if tip is None and ("tip" in state or not self.has_checkpoints):
             tip = archive.newest(self.owner)
         if tip is None:
-            raise self._older() if self.is_older else SessionNotFoundError(self.owner.thread)
+            is_adopted_later = self.is_older or (self.inside and self.values.get("messages"))
+            raise self._older() if is_adopted_later else SessionNotFoundError(self.owner.thread)
         return tip
 
     @property

@@ -119,7 +119,7 @@ def test_thread_that_is_older_than_its_memory() -> None:
     with terminal(["chat", "--agent", "app:sqlite"], {}) as person:
         person.see("2 messages, adopted when you send the next one")
         person.converse(
-            ("/stats", "thread 'default' has 2 messages but has not run with Ebbtide yet")
+            ("/stats", "thread 'default' has 2 messages that Ebbtide has not archived yet")
         )
         person.converse(("Which port is it?", "Adopted 1 earlier turn"))
         person.converse(("/messages", "The port is 8123."))

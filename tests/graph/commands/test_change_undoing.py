@@ -336,7 +336,7 @@ def test_a_thread_older_than_the_memory(older: Talk, command: Any) -> None:
     """Commands change nothing before it is adopted, and say what to do."""
     before = older.agent.get_state(THREAD)
 
-    with pytest.raises(EbbtideError, match=r"not run with Ebbtide yet|no turn to undo"):
+    with pytest.raises(EbbtideError, match=r"not archived yet|no turn to undo"):
         command(older.agent, THREAD)
 
     assert older.agent.get_state(THREAD).config == before.config

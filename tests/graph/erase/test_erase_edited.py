@@ -11,6 +11,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from ebbtide import MemoryState, erase
 from ebbtide.memory.attachments import references
+from ebbtide.memory.errors import NotAdoptedError
 from ebbtide.memory.record import Owner
 from tests.agents import THREAD, inside, talk
 from tests.doubles import call
@@ -118,6 +119,24 @@ def test_large_file_of_an_edit_is_stored(tmp_path: Path, erased: list[int]) -> N
     contents = [message["data"]["content"] for message in record.messages]
     (data,) = chat.archive.attachments(Owner("", "t"), [*references(contents)]).values()
     assert data == file["base64"]
+
+
+def test_edit_of_the_first_turn_in_a_graph_that_keeps_messages(tmp_path: Path) -> None:
+    """The graph no longer shows which thread it is: the error says what to do."""
+    outer = inside(talk(tmp_path, lambda _: "OK.", checkpointer=None), MessagesState)
+    for words in WORDS:
+        outer.invoke({"messages": words}, THREAD)
+    question = outer.get_state(THREAD).values["messages"][0]
+    question = question.model_copy(update={"content": "Edited."})
+    outer.update_state(THREAD, {"messages": [question]})
+
+    with pytest.raises(NotAdoptedError, match="adopted when the next message is sent"):
+        erase(outer, THREAD, 3)
+
+    outer.invoke({"messages": "Four."}, THREAD)
+    erase(outer, THREAD, 3)
+    told_now = [message.text for message in outer.get_state(THREAD).values["messages"]]
+    assert told_now == ["Edited.", "OK.", "Two.", "OK.", "Four.", "OK."]
 
 
 @pytest.mark.parametrize("schema", [MemoryState, MessagesState])
