@@ -307,10 +307,7 @@ class Thread:
         """Whether the last turn is not archived as a whole."""
         # After a crash between a node's writes and its checkpoint, there is no next node.
         new = to_dicts(unarchived(self.state))
-        if self.next_nodes or not new or (self.inside and answered(new)):
-            return bool(self.next_nodes)
-        # A refused run may have left messages of erased turns, which are not new.
-        return not is_all_answered(self.state, self.owner, self.parts.archive)
+        return bool(self.next_nodes) or (bool(new) and not (self.inside and answered(new)))
 
     @property
     def is_older(self) -> bool:
@@ -400,9 +397,9 @@ def _begins(node: str) -> bool:
 
 
 def _was_refused(thread: Thread) -> bool:
-    """Tell whether the last run was refused because its input had no new message."""
-    begins = bool(thread.next_nodes) and all(map(_begins, thread.next_nodes))
-    return begins and is_all_answered(thread.state, thread.owner, thread.parts.archive)
+    """Tell whether the last run was refused, or would be, because its input has no new message."""
+    given = bool(thread.next_nodes or thread.unarchived) and all(map(_begins, thread.next_nodes))
+    return given and is_all_answered(thread.state, thread.owner, thread.parts.archive)
 
 
 def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> Thread:
