@@ -19,7 +19,6 @@ from ..recalled import Recalled, quotations, result_of
 from ..record import Record
 from ..running_turn import RunningTurn
 from ..search.literal import Literal
-from ..search.newer import Statement, asks_for_older, newer_first
 from ..search.passages import LONGEST, Passage, best_excerpt, excerpt, passages, shown_excerpt
 from ..search.terms import query_terms
 from ..spans import kept
@@ -39,9 +38,6 @@ _NEAR = 0.3
 
 _WHOLE = 3 * LONGEST
 """Characters of an excerpt that is shown whole; passages of very large results are longer."""
-
-_CHANGES_LOOKED_FOR = 20
-"""Hits in which it is looked for changes: further ones are hardly shown."""
 
 _APART = 3
 """Hours between two turns of one day from which on a result shows the hour."""
@@ -90,7 +86,7 @@ class SearchResults:
         self._records = {record.turn: record for record in self._work.view.turns(numbers)}
         if any(hit.turn == running.turn for hit in own):
             self._records[running.turn] = running
-        own = self._newer_first(self._literal_first(map(self._in_span, own)))
+        own = self._literal_first(map(self._in_span, own))
         least = _NEAR * max((hit.score for hit in own), default=0.0)
         own = [hit for hit in own if self._is_shown(hit) and (not hit.near or hit.score >= least)]
         first = {_key(hit): hit for hit in reversed(own)}
@@ -115,29 +111,6 @@ class SearchResults:
             return [*own.values()]
         scored = [replace(hit, score=hit.score * (1 + self._share(hit))) for hit in own.values()]
         return sorted(scored, key=lambda hit: (hit.weak, -hit.score))
-
-    def _newer_first(self, hits: list[Found]) -> list[Found]:
-        """Return the hits with what tells a change before what was so until then.
-
-        Those that change places get the scores of their new ones.
-        """
-        if any(map(asks_for_older, self._phrasings)):
-            return hits
-        first = enumerate(hits[:_CHANGES_LOOKED_FOR])
-        places = [at for at, hit in first if not (hit.near or hit.weak)]
-        order = newer_first([self._statement(hits[at]) for at in places], self._terms)
-        moved = {
-            place: replace(hits[places[at]], score=hits[place].score)
-            for place, at in zip(places, order, strict=True)
-        }
-        return [moved.get(at, hit) for at, hit in enumerate(hits)]
-
-    def _statement(self, hit: Found) -> Statement:
-        """Return a passage as a statement; what tools return states nothing."""
-        pieces = self._pieces(hit.turn)
-        at = pieces[hit.passage or 0].message if pieces else 0
-        is_said = pieces and self._records[hit.turn].messages[at]["type"] != "tool"
-        return Statement(hit.score, hit.turn, self._text(hit)[:_WHOLE] if is_said else "")
 
     def _text(self, hit: Found) -> str:
         """Return the text of a passage, empty for a heading, and for a turn that was erased."""
