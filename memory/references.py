@@ -31,8 +31,8 @@ from .names import SLUG_LENGTH, hyphenated, is_qualified, parted
 from .recalled import result_of
 from .record import Event
 from .running_turn import RunningTurn
-from .search.inflected import inflected
-from .search.terms import CJK, content, long_enough, words
+from .search.languages import language, stemmed
+from .search.terms import CJK, content, folded, long_enough, spellings, stem, words
 from .transcript import visible_text
 
 _TOKEN = re.compile(f"[{CJK}]|[^-{CJK}]+")
@@ -46,8 +46,6 @@ _QUALIFIED = re.compile(r"(?<![\w.:@%~/-])[\w.:@%~-]{1,160}/[\w-]{1,64}(?![\w/-]
 
 _NAME_WORDS = 16  # words of the longest name that is looked for in a text
 _AT_ONCE = 10_000  # ids of a long text that are looked up at once: all of a page would fill memory
-_PIECE = 2_000  # characters of a long text whose words are looked up at once: each has too many
-_LONGEST_NAME = 2 * SLUG_LENGTH  # characters of an id as people may write it
 _QUALIFIED_IDS = 8  # qualified ids of one text that are looked up: each may cost a query
 
 
@@ -224,7 +222,7 @@ def _references(work: RunningTurn, cache: KeywordCache) -> dict[str, tuple[Kind,
     question, *answer = statements(work.view.running.messages)
     ids, elsewhere, whole = mentions(work, [*map(own_words, (question, *answer))])
     newest, texts = work.view.efforts(_COMPARED), [*map(ends, whole)]
-    mentioned = ids | elsewhere | _inflected(work, whole, newest.total)
+    mentioned = ids | elsewhere | _as_typed(work, texts)
     if foreign := _foreign_efforts(work):
         mentioned |= _foreign_by_name(work, foreign, ids)
     found: dict[str, tuple[Kind, list[str]]] = {}
@@ -256,36 +254,35 @@ def _as_said(texts: Iterable[str]) -> dict[str, str]:
     return {term: word for word in reversed(spoken) for term in content(word)}
 
 
-def _inflected(work: RunningTurn, texts: Sequence[str], total: int) -> frozenset[str]:
-    """Return ids of several words that stand in texts with other endings, and ids without marks."""
-    in_context = {*work.state.open, *work.state.summaries}
-    own = frozenset(filterfalse(is_qualified, in_context))
-    names = own | _nameable(work, texts) if total > len(in_context) else own
-    found = (inflected(names, said, work.settings.language) for said in texts)
-    return frozenset[str]().union(*found)
+def _as_typed(work: RunningTurn, texts: Iterable[str]) -> set[str]:
+    """Return ids that stand in texts without their accents, or of several words with other endings.
 
-
-def _nameable(work: RunningTurn, texts: Iterable[str]) -> frozenset[str]:
-    """Return efforts of the session that texts may name: all, unless there are thousands.
-
-    Then those whose id or summary has a rare word of a piece of the text.
+    Only the ends of a long text are read, and of thousands of efforts those in the context.
     """
-    names = work.view.branch.effort_names()
-    if names is not None:
-        return names
-    said = map(work.view.branch.pointing, chain.from_iterable(map(_pieces, texts)))
-    found = chain.from_iterable(one.said for one in said)
-    return frozenset(name for name in found if isinstance(name, str))
+    in_context = filterfalse(is_qualified, (*work.state.open, *work.state.summaries))
+    names = frozenset(in_context) | (work.view.branch.effort_names() or frozenset())
+    found = set[str]()
+    for said in chain.from_iterable(map(spellings, texts)) if names else ():
+        for of in {"english", language(said) or "english", work.settings.language or "english"}:
+            by_stems = _ids_by_stems(names, of)
+            runs = {run for run in _runs_of_words(_stems(said, of)) if "-" in run}
+            found.update(*(by_stems[run] for run in runs.union(words(said)) & by_stems.keys()))
+    return found
 
 
-def _pieces(text: str) -> Iterator[str]:
-    """Yield the pieces of a text, of which each id is in one as a whole.
+@lru_cache(maxsize=16)  # sets of ids, each in the languages of its session's texts
+def _ids_by_stems(names: frozenset[str], of: str) -> Mapping[str, Sequence[str]]:
+    """Return ids by the stems of their words; one of a single word, often said, by the word."""
+    found = dict[str, list[str]]()
+    for name in names:
+        for spelled in spellings(name):
+            key = _stems(spelled, of) if "-" in name else folded(spelled)
+            found.setdefault(key, []).append(name)
+    return found
 
-    >>> [len(piece) for piece in _pieces("a" * 2_500)]
-    [2000, 628]
-    """
-    for begin in range(0, len(text), _PIECE):
-        yield text[max(0, begin - _LONGEST_NAME) : begin + _PIECE]
+
+def _stems(text: str, of: str) -> str:
+    return "-".join(stem(stemmed(word, of)) for word in words(text))
 
 
 _REPEATED = 2
