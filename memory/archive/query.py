@@ -13,8 +13,7 @@ from sqlalchemy import Connection, bindparam, literal, select, union_all
 
 from ..dates import When, dates, names_date
 from ..search.ranking import Passages, Rare, rarity
-from ..search.terms import query_terms
-from ..search.variants import halves_of, variants
+from ..search.terms import other_stems, query_terms
 from .index import any_of, look_up, unpack_layout
 from .lineage import Lineage
 from .protocol import Found, Pointing
@@ -100,29 +99,19 @@ def said_in(
     limits: tuple[int, int],
     language: str = "",
 ) -> list[dict[str, list[int]]]:
-    """Look up terms of a query, in passages and in headings, with what a text may say instead.
+    """Look up terms of a query, in passages and in headings, with other stems that its words have.
 
-    `place` is as `look_up` takes it. A word that nobody said is looked up as two. Of a long query
-    only its own terms are looked up. `language` is the one that is set.
+    `place` is as `look_up` takes it. Of a long query only its own terms are looked up. `language`
+    is the one that is set.
     """
-    is_long = len(terms) > RAREST
-    instead_of = {} if is_long else variants(query, language)
-    others = {term: more for term, more in instead_of.items() if term in {*terms}}
+    stems = other_stems(query, language) if len(terms) <= RAREST else {}
+    others = {term: more for term, more in stems.items() if term in {*terms}}
     asked = list(dict.fromkeys([*terms, *chain.from_iterable(others.values())]))
     found = look_up(*place, *((asked, limit) for limit in limits))
     for said in found:
         for term, more in others.items():
             if instead := set[int]().union(*(said[other] for other in more)):
                 said[term] = sorted(instead.union(said[term]), reverse=True)
-    absent = [term for term in terms if not any(said[term] for said in found)]
-    pairs = {} if is_long else halves_of(query, absent)
-    if pairs:
-        every = list(dict.fromkeys(half for two in pairs.values() for pair in two for half in pair))
-        parts = look_up(*place, *((every, limit) for limit in limits))
-        for said, having in zip(found, parts, strict=True):
-            for term, two in pairs.items():
-                both = ({*having[left]}.intersection(having[right]) for left, right in two)
-                said[term] = sorted(set[int]().union(*both), reverse=True)
     return found
 
 

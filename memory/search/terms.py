@@ -9,7 +9,7 @@ from itertools import chain, groupby, pairwise
 import snowballstemmer
 
 from ..dates import said_dates
-from .languages import may_be_german, stems
+from .languages import may_be_german, query_stems, stems
 
 CJK = (
     "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
@@ -212,6 +212,19 @@ def query_terms(query: str, *, any_name: bool = False) -> list[str]:
     if any_name and not found:
         found = [word for word in words(topic) if word not in _NO_NAMES]
     return list(dict.fromkeys(found))
+
+
+def other_stems(query: str, language: str = "") -> dict[str, frozenset[str]]:
+    """Return by term of a query the stems that its words have in other languages than English.
+
+    >>> other_stems("sind Rechnungen da?")["rechnungen"]
+    frozenset({'rechnung'})
+    """
+    found: dict[str, frozenset[str]] = {}
+    for word, stems_of in query_stems(query, words(query), language).items():
+        if term := "".join(terms(word)):
+            found[term] = found.get(term, frozenset()) | stems_of - {term}
+    return found
 
 
 def shared_terms(query: str, text: str) -> int:

@@ -158,7 +158,7 @@ IN_THE_MIDDLE = f"{PASTED} Are the {{}} related? {PASTED}"
 def test_an_id_counts_wherever_it_stands_in_a_long_message(talk: Conversation) -> None:
     """A mail with a pasted page may name an effort behind the page's first lines."""
     assert referenced(talk, IN_THE_MIDDLE.format("AUTH BUG, then,")) == ["auth-bug"]
-    assert referenced(talk, "And now?", answer=IN_THE_MIDDLE.format(said)) == ["auth-bug"]
+    assert referenced(talk, "And now?", answer=IN_THE_MIDDLE.format("auth-bug")) == ["auth-bug"]
 
 
 @pytest.mark.parametrize("cached", [2_000, 1])

@@ -148,15 +148,6 @@ def test_an_empty_session_has_nothing(archive: Archive) -> None:
     assert search(archive, commit_all(archive, [turn(1, "Hello.")]), "auth fix") == []
 
 
-@pytest.mark.parametrize("query", ["audiobook", "bookcase", "football", "beanbags"])
-def test_two_words_are_found_by_the_one_that_they_make(archive: Archive, query: str) -> None:
-    """Whatever ending its stem lacks."""
-    said = "The audio books, the bean bags and the foot ball are in the book case."
-    tip = commit_all(archive, [turn(1, said)])
-
-    assert search(archive, tip, query) == [None]
-
-
 def test_an_ambient_turn_is_found(archive: Archive) -> None:
     """A turn of no effort is found as such, by its number."""
     tip = commit_all(archive, [turn(1), turn(2, "My cat is called Minka."), turn(3)])

@@ -76,13 +76,6 @@ def test_what_says_little_of_a_query_is_weak(archive: Archive, query: str, *, we
     assert [one.weak for one in archive.elsewhere(OWNER, query, 5)] == [weak]
 
 
-def test_two_words_of_a_query_may_be_one_there(archive: Archive) -> None:
-    """As in the session itself, what may be said instead of a word counts as that word."""
-    work(archive, OTHER, "seat", "A beanbag for the lobby.")
-
-    assert found(archive, "which bean bag?") == ["t2/seat"]
-
-
 def test_its_turn_can_be_read_again(archive: Archive) -> None:
     """The tip is of the turn that concluded it, also if the session went on."""
     tip = work(archive, OTHER, "auth-bug", SUMMARY)
