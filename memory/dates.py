@@ -1,10 +1,9 @@
 """Days: how they are written in a query, which times they are, and how a time is shown."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import MAXYEAR, UTC, date, datetime, timedelta, tzinfo
-from functools import partial
 from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
@@ -104,23 +103,21 @@ def _period(year: int, month: int | None = None, day: int | None = None) -> Days
 
 
 _MONTHS = (
-    "january|jan|januar|janvier|enero|gennaio",
-    "february|feb|februar|février|fevrier|febrero|febbraio",
-    "march|mar|märz|maerz|marz|mars|marzo",
-    "april|apr|avril|abril|aprile",
-    "may|mai|mayo|maggio",
-    "june|jun|juni|juin|junio|giugno",
-    "july|jul|juli|juillet|julio|luglio",
-    "august|aug|août|aout|agosto",
-    "september|sept|sep|septembre|septiembre|settembre",
-    "october|oct|oktober|okt|octobre|octubre|ottobre",
-    "november|nov|novembre|noviembre",
-    "december|dec|dezember|dez|décembre|diciembre|dicembre",
+    "january|jan",
+    "february|feb",
+    "march|mar",
+    "april|apr",
+    "may",
+    "june|jun",
+    "july|jul",
+    "august|aug",
+    "september|sept|sep",
+    "october|oct",
+    "november|nov",
+    "december|dec",
 )
 _NUMBERS = {name: at for at, names in enumerate(_MONTHS, 1) for name in names.split("|")}
-_AMBIGUOUS = frozenset(
-    {"march", "may", "mar", "mars", "jan", "dec", "sep", "mai", "mayo", "juli", "julio", "april"}
-)
+_AMBIGUOUS = frozenset({"march", "may", "mar", "jan", "dec", "sep", "april"})
 """Months that are words or names too: only with a number, or after a word that says so."""
 
 
@@ -129,235 +126,151 @@ def _any(words: Iterable[str]) -> str:
     return "|".join(sorted(words, key=len, reverse=True))
 
 
-_ORDINAL = r"(\d{1,2})(?:st|nd|rd|th|er|\.)?(?=\W|$)"
+_LEADS = re.compile(r"(?i)\b(between|from|since|after|before|until|till) (?:the )?\Z")
+"""What stands before a period with an open end, or the first one of two."""
+
+_ORDINAL = r"(\d{1,2})(?:st|nd|rd|th|\.)?(?=\W|$)"
 _NAMED = re.compile(
-    rf"(?i)\b(?:{_ORDINAL} (?:of |de )?|(in|of|during|since|until|by|last|early|late|mid|im|en) )?"
+    rf"(?i)\b(?:{_ORDINAL} (?:of )?|(in|of|during|by|last|early|late|mid) )?"
     rf"({_any(_NUMBERS)})\b\.?(?! \d{{1,2}}:)"
-    rf"(?: {_ORDINAL})?(?:(?:,| de|) (\d{{4}})\b)?"
+    rf"(?: {_ORDINAL})?(?:,? (\d{{4}})\b)?"
 )
 """A month with its day and year, before or after it; of "may 5:30" no part is a date."""
 
-_NUMBERED_YEAR = r"(\d{4}|\d\d)"
 _ISO = re.compile(r"\b(\d{4})-(\d\d)(?:-(\d\d))?\b(?![-\w])")
-_POINTS = re.compile(r"(?<![\w.])(\d{1,2})\.(\d{1,2})\.(\d{4}|(?<=\d\d\.\d\d\.)\d\d)\b(?!\.\w)")
-"""Of 5.3.27 no part is a date: that may be a version."""
-
-_SLASHES = re.compile(rf"(?<![\w/.])(\d{{1,2}})/(\d{{1,2}})/{_NUMBERED_YEAR}\b(?!/)")
+_POINTS = re.compile(r"(?<![\w.])(\d{1,2})\.(\d{1,2})\.(\d{4})\b(?!\.\w)")
+_SLASHES = re.compile(r"(?<![\w/.])(\d{1,2})/(\d{1,2})/(\d{4})\b(?!/)")
 _YEAR_FIRST = re.compile(r"(?<![\w/.])(\d{4})/(\d{1,2})/(\d{1,2})\b(?![/\w])")
-_DAY_FIRST = re.compile(
-    r"(?i)\b(?:(?:am|vom|bis|seit|zum) (\d{1,2})\.(\d{1,2})\.|"
-    rf"(?:le|du|el|del|il|dal) (\d{{1,2}})/(\d{{1,2}})(?:/|(?![\w/]))){_NUMBERED_YEAR}?(?!\.?\w)"
+_YEAR = re.compile(
+    r"(?i)\b(?:(?:in|of|during|year) |(?<=since )|(?<=after )|(?<=before )|(?<=until ))"
+    r"((?:19|20)\d\d)\b(?!-)"
 )
-"""A day after a word of a language that has days before months, maybe without a year."""
-
-_YEAR = re.compile(r"(?i)\b(?:in|of|during|since|year|jahr|seit|en|depuis) ((?:19|20)\d\d)\b(?!-)")
 """Other numbers of four digits are ports, prices and counts."""
 
-_NUMERALS = (
-    "one two three four five six seven eight nine ten eleven twelve",
-    "einem zwei drei vier fünf sechs sieben acht neun zehn elf zwölf",
-    "un deux trois quatre cinq six sept huit neuf dix onze douze",
-    "un dos tres cuatro cinco seis siete ocho nueve diez once doce",
-    "un due tre quattro cinque sei sette otto nove dieci undici dodici",
+_NUMERALS = "one two three four five six seven eight nine ten eleven twelve".split()  # noqa: SIM905 (reads as a list of words)
+_COUNTS = {"a": 1, "an": 1} | {word: at for at, word in enumerate(_NUMERALS, 1)}
+_PLACES = ("first", "second", "third", "fourth")
+_COUNT, _UNIT = rf"(\d{{1,3}}|{_any(_COUNTS)})", "(day|week|month|year)s?"
+_WEEK_OF = re.compile(
+    rf"(?i)\b(?:the )?({_any(_PLACES)}|last) week (?:of|in) "
+    rf"(?:({_any(_NUMBERS)})\b,? ?)?(\d{{4}})?\b"
 )
-_COUNTS = {"a": 1, "an": 1, "einer": 1, "une": 1, "una": 1}
-_COUNTS |= {word: at for words in _NUMERALS for at, word in enumerate(words.split(), 1)}
-_UNITS = {
-    word: unit
-    for unit, words in {
-        "day": "day days tag tage tagen jour jours día días dia dias giorno giorni",
-        "week": "week weeks woche wochen semaine semaines semana semanas settimana settimane",
-        "month": "month months monat monate monaten mois mes meses mese mesi",
-        "year": "year years jahr jahre jahren an ans année années año años anno anni",
-    }.items()
-    for word in words.split()
-}
-_COUNT, _UNIT = rf"(\d{{1,3}}|{_any(_COUNTS)})", f"({_any(_UNITS)})"
-_AGO = re.compile(rf"(?i)\b(vor |il y a |hace )?{_COUNT} {_UNIT}( ago| fa)?\b")
-_ARTICLE = "(?:(?:in )?(?:the|den|der|dem|die|ces|l[aeo]s|l[ae]|el|il|gli) |l['’])?"
-_PAST = re.compile(
-    rf"(?i)\b{_ARTICLE}(?:"
-    rf"(?:past|last|letzten|vergangenen|[uú]ltim[ao]s|ultim[ei]) {_COUNT} {_UNIT}|"
-    rf"{_COUNT} derni[eè]re?s {_UNIT}|past {_UNIT})\b"
-)
+_AGO = re.compile(rf"(?i)\b{_COUNT} {_UNIT} ago\b")
+_PAST = re.compile(rf"(?i)\b(?:in )?(?:the )?(?:(?:past|last) {_COUNT}|past) {_UNIT}\b")
 """Days up to the present one; "last week" is the one from Monday to Sunday."""
 
-_GONE = "derni[eè]re?|pass[ée]e?|pasad[ao]|scors[ao]"
-_WHICH = (
-    "last|previous|this|letzte[nrs]?|vorige[nrs]?|vergangene[nrs]?|diese[nrs]?|"
-    f"ce|cette|est[ae]|quest[ao]|quest|{_GONE}"
-)
-_LAST = re.compile(rf"(?i)\b{_ARTICLE}(?:({_WHICH})[ '’]{_UNIT}|{_UNIT} (?:{_GONE}))\b(?:-ci\b)?")
+_LAST = re.compile(r"(?i)\b(?:in )?(?:the )?(last|previous|this) (day|week|month|year|weekend)\b")
 _WORDS = re.compile(
     r"(?i)\b((?:the )?day before yesterday|yesterday|today|"
-    r"last night|this (?:morning|afternoon|evening)|vorgestern|gestern|heute|"
-    r"avant-hier|aujourd['’]hui|ce (?:matin|soir)|"
-    r"anteayer|(?-i:ayer|hoy)|anoche|l['’]altro ieri|ieri|oggi|stamattina)\b"
+    r"last night|this (?:morning|afternoon|evening))\b"
 )
-"""Hoy and Ayer are names too, when they are capitalised."""
-
-_HIER = re.compile(r"(?i)(?<!avant-)\b(hier)\b")
-_FRENCH = re.compile(
-    r"(?i)\b(?:[cdjlmnst]|qu)['’]|"
-    r"\b(?:que|qui|quoi|quel(?:le)?s?|quand|où|pourquoi|nous|avons|avez|était|"
-    r"hier (?:soir|matin))\b"
-)
-"""Words of a query in which "hier" is yesterday: in German and Dutch it is "here"."""
-
-_WEEKDAYS = (
-    "monday|montag|lundi|lunes|lunedì|lunedi",
-    "tuesday|dienstag|mardi|martes|martedì|martedi",
-    "wednesday|mittwoch|mercredi|miércoles|miercoles|mercoledì|mercoledi",
-    "thursday|donnerstag|jeudi|jueves|giovedì|giovedi",
-    "friday|freitag|vendredi|viernes|venerdì|venerdi",
-    "saturday|samstag|sonnabend|samedi|sábado|sabado|sabato",
-    "sunday|sonntag|dimanche|domingo|domenica",
-)
-_DAYS_OF_WEEK = {name: at for at, names in enumerate(_WEEKDAYS) for name in names.split("|")}
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _WEEKDAY = re.compile(
-    rf"(?i)\b(?:({_WHICH}) (?:week|woche),?(?: on| am)? |(last|on|am|letzten|vorigen|el) )?"
-    rf"({_any(_DAYS_OF_WEEK)})\b"
-    rf"(?:,?(?: of| in)? (?:the |der )?({_WHICH}) (?:week|woche)\b|( (?:{_GONE}))\b)?"
+    rf"(?i)\b(?:(last|previous|this) week,?(?: on)? |(last|on) )?({_any(_WEEKDAYS)})\b"
+    r"(?:,?(?: of| in)? (?:the )?(last|previous|this) week\b)?"
 )
 """A day of the week, with a word that says that it is a day, or of a week that is named."""
 
-_WEEKEND = re.compile(
-    rf"(?i)\b(?:({_WHICH}) (?:weekend|wochenende|week-end)|"
-    rf"(?:le |el |il )?(?:week-?end|fin de semana) (?:{_GONE}))\b"
-)
-
-_TODAY = ("today", "heute", "aujourd", "hoy", "oggi", "stamattina", "this ", "ce ")
-_YESTERDAY = frozenset({"yesterday", "last night", "gestern", "hier", "ayer", "anoche", "ieri"})
-
-
-def _months(year: int, month: int, back: int) -> Days | None:
-    """Return the month that is `back` months before this one."""
-    at = year * 12 + month - 1 - back
-    return _period(at // 12, at % 12 + 1)
-
 
 def _back(today: date, unit: str, back: int) -> Days | None:
-    """Return the day, week, month or year so many of them before the present one."""
-    unit = _UNITS[unit.lower()]
+    """Return the day, week, weekend, month or year so many of them before the present one."""
+    unit = unit.lower()
     if unit == "month":
-        return _months(today.year, today.month, back)
+        at = today.year * 12 + today.month - 1 - back
+        return _period(at // 12, at % 12 + 1)
     if unit == "year":
         return _period(today.year - back)
-    first = today - timedelta(days=back)
-    if unit == "week":
-        first = today - timedelta(days=today.weekday()) - back * _WEEK
-    return first, first + (_WEEK if unit == "week" else _DAY)
+    if unit == "day":
+        first = today - timedelta(days=back)
+        return first, first + _DAY
+    first = today - timedelta(days=today.weekday()) - back * _WEEK
+    return (first if unit == "week" else first + 5 * _DAY), first + _WEEK
 
 
-def _count(number: str) -> int:
-    return int(number) if number.isdecimal() else _COUNTS[number.lower()]
+def _count(number: str | None) -> int:
+    return 1 if number is None else _COUNTS.get(number.lower()) or int(number)
 
 
-def _ago(match: re.Match[str], today: date) -> Days | None:
-    before, number, unit, after = match.groups()
-    return _back(today, unit, _count(number)) if before or after else None
+_Reading: TypeAlias = Callable[[re.Match[str], Sequence[int], date], Sequence[Days | None]]
+"""Reads a match: without a year, for each of some years; the present day tells relative ones."""
 
 
-_DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
+def _numbers(match: re.Match[str], _: Sequence[int], __: date) -> list[Days | None]:
+    """Read a date in numbers; one with slashes has the month first, unless it is above 12."""
+    numbers = [int(part) for part in match.groups() if part]
+    if match.re is _POINTS:
+        numbers.reverse()
+    elif match.re is _SLASHES:
+        first, second, year = numbers
+        numbers = [year, first, second] if first <= 12 else [year, second, first]  # noqa: PLR2004 (months)
+    return [_period(*numbers)]
 
 
-def _past(match: re.Match[str], today: date) -> Days | None:
-    *number, unit = filter(None, match.groups())
-    days = _DAYS[_UNITS[unit.lower()]] * (_count(number[0]) if number else 1)
-    return today - timedelta(days=days), today + _DAY
+def _lead(text: str, end: int, begin: int = 0) -> re.Match[str] | None:
+    return _LEADS.search(text, max(begin, end - len("between the ")), end)
 
 
-def _how_many_back(which: str | None) -> int:
-    """Return 0 for this week, month or year, 1 for the last one."""
-    present = ("this", "diese", "ce", "est", "quest")
-    return int(which is None or not which.lower().startswith(present))
+def _named(match: re.Match[str], years: Sequence[int], _: date) -> list[Days | None]:
+    """Read a month's name."""
+    before, word, month, after, year = match.groups()
+    led = word or _lead(match.string, match.start())
+    if month.lower() in _AMBIGUOUS and not (before or led or after or year):
+        return []
+    day = int(before or after) if before or after else None
+    return [_period(y, _NUMBERS[month.lower()], day) for y in ([int(year)] if year else years)]
 
 
-def _last(match: re.Match[str], today: date) -> Days | None:
-    which, unit, unit_gone = match.groups()
-    return _back(today, unit or unit_gone, _how_many_back(which))
+def _week_of(match: re.Match[str], years: Sequence[int], _: date) -> list[Days | None]:
+    which, month, year = match.groups()
+    weeks = list[Days | None]()
+    for one in ([int(year)] if year else years) if month or year else ():
+        if days := _period(one, _NUMBERS[month.lower()] if month else None):
+            at = days[1] - _WEEK if which.lower() == "last" else days[0]
+            at += _WEEK * (_PLACES.index(which.lower()) if which.lower() in _PLACES else 0)
+            weeks.append((at, at + _WEEK))
+    return weeks
 
 
-def _word(match: re.Match[str], today: date) -> Days | None:
+def _ago(match: re.Match[str], _: Sequence[int], today: date) -> list[Days | None]:
+    return [_back(today, match[2], _count(match[1]))]
+
+
+_LENGTHS = {"day": 1, "week": 7, "month": 30, "year": 365}
+
+
+def _past(match: re.Match[str], _: Sequence[int], today: date) -> list[Days | None]:
+    days = _LENGTHS[match[2].lower()] * _count(match[1])
+    return [(today - timedelta(days=days), today + _DAY)]
+
+
+def _last(match: re.Match[str], _: Sequence[int], today: date) -> list[Days | None]:
+    return [_back(today, match[2], int(match[1].lower() != "this"))]
+
+
+def _word(match: re.Match[str], _: Sequence[int], today: date) -> list[Days | None]:
     word = match[1].lower()
-    back = 0 if word.startswith(_TODAY) else 1 if word in _YESTERDAY else 2
-    return _back(today, "day", back)
+    back = 0 if word.startswith(("today", "this")) else 2 if "before" in word else 1
+    return [_back(today, "day", back)]
 
 
-def _weekday(match: re.Match[str], today: date) -> Days | None:
-    week_before, before, name, week_after, after = match.groups()
-    back = today.weekday() - _DAYS_OF_WEEK[name.lower()]
+def _weekday(match: re.Match[str], _: Sequence[int], today: date) -> list[Days | None]:
+    week_before, before, name, week_after = match.groups()
+    back = today.weekday() - _WEEKDAYS.index(name.lower())
     if week := week_before or week_after:
-        return _back(today, "day", back + 7 * _how_many_back(week))
+        return [_back(today, "day", back + 7 * (week.lower() != "this"))]
+    led = before or _lead(match.string, match.start())
     is_all = match.string.strip(" ,.?!") == match[0]
-    return _back(today, "day", back % 7 or 7) if before or after or is_all else None
+    return [_back(today, "day", back % 7 or 7)] if led or is_all else []
 
 
-def _weekend(match: re.Match[str], today: date) -> Days | None:
-    saturday = today + timedelta(days=5 - today.weekday()) - _how_many_back(match[1]) * _WEEK
-    return saturday, saturday + 2 * _DAY
-
-
-_Reading: TypeAlias = Callable[[re.Match[str], date], Days | None]
+_ABSOLUTE = (_ISO, _POINTS, _SLASHES, _YEAR_FIRST)
 _RELATIVE: tuple[tuple[re.Pattern[str], _Reading], ...] = (
     (_AGO, _ago),
     (_PAST, _past),
-    (_WEEKEND, _weekend),
     (_WEEKDAY, _weekday),  # "Tuesday of last week" is a day, not a week
     (_LAST, _last),
-    (_HIER, _word),
     (_WORDS, _word),
 )
-
-
-def _year(number: str) -> int:
-    return int(number) + (2000 if len(number) < len("2000") else 0)
-
-
-def _absolute(pattern: re.Pattern[str], match: re.Match[str]) -> Days | None:
-    if pattern is _POINTS:
-        return _period(_year(match[3]), int(match[2]), int(match[1]))
-    if pattern is _SLASHES:
-        first, second = int(match[1]), int(match[2])
-        month, day = (first, second) if first <= 12 else (second, first)  # noqa: PLR2004 (months)
-        return _period(_year(match[3]), month, day)
-    return _period(*(int(part) for part in match.groups() if part))
-
-
-def _day_first(match: re.Match[str], years: Iterable[int]) -> list[Days]:
-    """Return the days that a day and a month name: without a year one for each of `years`."""
-    *numbers, year = match.groups()
-    day, month = (int(number) for number in numbers if number)
-    found = (_period(y, month, day) for y in ([_year(year)] if year else years))
-    return [days for days in found if days]
-
-
-def _named(match: re.Match[str], years: Iterable[int]) -> list[Days]:
-    """Return the periods of a month's name: without a year one for each of `years`."""
-    before, word, month, after, year = match.groups()
-    if month.lower() in _AMBIGUOUS and not (before or word or after or year):
-        return []
-    chosen = [int(year)] if year else years
-    day = int(before or after) if before or after else None
-    found = (_period(y, _NUMBERS[month.lower()], day) for y in chosen)
-    return [days for days in found if days]
-
-
-_NEAR_YEARS = 5
-"""Years from the present one to which a query gives a short year: 10.11.12 may be a version."""
-
-
-def _near(pattern: re.Pattern[str], today: date | None, match: re.Match[str]) -> Days | None:
-    """Return the period of a date in a query, unless its year is short and far from today's."""
-    days = _absolute(pattern, match)
-    is_short = pattern in {_POINTS, _SLASHES} and len(match[3]) < len("2000")
-    if days and today and is_short and abs(days[0].year - today.year) > _NEAR_YEARS:
-        return None
-    return days
-
-
-def _relative(read: _Reading, today: date, match: re.Match[str]) -> Days | None:
-    return read(match, today)
 
 
 def dates(query: str, years: Iterable[int] = (), today: date | None = None) -> list[Days]:
@@ -367,6 +280,8 @@ def dates(query: str, years: Iterable[int] = (), today: date | None = None) -> l
     [(datetime.date(2025, 4, 1), datetime.date(2025, 5, 1))]
     >>> dates("you may go on", [2026]), dates("yesterday", today=date(2026, 3, 1))
     ([], [(datetime.date(2026, 2, 28), datetime.date(2026, 3, 1))])
+    >>> dates("between March 3 and March 10", [2026])
+    [(datetime.date(2026, 3, 3), datetime.date(2026, 3, 11))]
     """
     return _read(query, [*years], today)[0]
 
@@ -384,20 +299,15 @@ def said_dates(text: str) -> list[str]:
     (['day20260930', 'day0930'], ['day0505'])
     """
     days: list[str] = []
-
-    def add(found: Days | None, *, year: bool) -> None:
-        if found and found[1] - found[0] == _DAY:
-            days.extend([f"day{found[0]:%Y%m%d}"] if year else [])
-            days.append(f"day{found[0]:%m%d}")
-
-    for pattern in (_ISO, _POINTS, _SLASHES, _YEAR_FIRST):
+    for pattern in (*_ABSOLUTE, _NAMED):
         for match in pattern.finditer(text):
-            if _OUTSIDE.match(text, match.start()):
-                add(_absolute(pattern, match), year=True)
-    for pattern, days_of in ((_NAMED, _named), (_DAY_FIRST, _day_first)):
-        for match in pattern.finditer(text):
-            for found in days_of(match, [_LEAP]):
-                add(found, year=bool(match[5]))
+            if pattern is not _NAMED and not _OUTSIDE.match(text, match.start()):
+                continue
+            for found in (_named if pattern is _NAMED else _numbers)(match, [_LEAP], date.max):
+                if found and found[1] - found[0] == _DAY:
+                    has_year = pattern is not _NAMED or match[5]
+                    days += [f"day{found[0]:%Y%m%d}"] if has_year else []
+                    days.append(f"day{found[0]:%m%d}")
     return list(dict.fromkeys(days))
 
 
@@ -419,29 +329,56 @@ def undated(query: str, today: date | None = None) -> str:
     return _read(query, [_LEAP], today)[1]
 
 
-def _read(query: str, years: list[int], today: date | None) -> tuple[list[Days], str]:
+_JOINS = re.compile(r"(?i),? ?\b(and|to|until|till) (?:the )?| ?[-–] ?")
+
+
+def _read(query: str, years: Sequence[int], today: date | None) -> tuple[list[Days], str]:
     """Return the periods that a query names, and the query without them."""
-    found: list[Days] = []
+    found: list[tuple[int, int, list[Days]]] = []
+    patterns: list[tuple[re.Pattern[str], _Reading]] = [(one, _numbers) for one in _ABSOLUTE]
+    patterns += [(_WEEK_OF, _week_of), (_NAMED, _named), *(_RELATIVE if today else ())]
+    for pattern, read in (*patterns, (_YEAR, _numbers)):
 
-    def take(days: Iterable[Days | None], match: re.Match[str]) -> str:
-        known = [period for period in days if period]
-        found.extend(known)
-        return " " if known else match[0]
+        def taken(match: re.Match[str], read: _Reading = read) -> str:
+            days = [one for one in read(match, years, today or date.max) if one]
+            if days:
+                found.append((match.start(), match.end(), days))
+            return "\0" * len(match[0]) if days else match[0]  # places stay what they are
 
-    def without(pattern: re.Pattern[str], read: Callable[[re.Match[str]], Days | None]) -> str:
-        return pattern.sub(lambda match: take([read(match)], match), query)
+        if pattern is not _YEAR or not found:
+            query = pattern.sub(taken, query)
+    return _ranges(query, sorted(found), today)
 
-    query = _DAY_FIRST.sub(lambda match: take(_day_first(match, years), match), query)
-    for pattern in (_ISO, _POINTS, _SLASHES, _YEAR_FIRST):
-        query = without(pattern, partial(_near, pattern, today))
-    query = _NAMED.sub(lambda match: take(_named(match, years), match), query)
-    if today:
-        for pattern, reading in _RELATIVE:
-            if pattern is not _HIER or _FRENCH.search(query):
-                query = without(pattern, partial(_relative, reading, today))
-    if not found:
-        query = without(_YEAR, partial(_absolute, _YEAR))
-    return list(dict.fromkeys(found)), query
+
+def _ranges(
+    text: str, found: list[tuple[int, int, list[Days]]], today: date | None
+) -> tuple[list[Days], str]:
+    """Return the periods, with those that words join or open, and the text without any of them."""
+    periods, rest, at = list[Days](), "", 0
+    while found:
+        begin, end, days = found.pop(0)
+        lead = _lead(text, begin, at)
+        word = lead[1].lower() if lead else ""
+        joined = _JOINS.fullmatch(text, end, found[0][0]) if found else None
+        if joined and (joined[1] != "and" or word == "between"):
+            _, end, last = found.pop(0)
+            # Of those without a year the nearest ones.
+            firsts = [[first for first, _ in days if first < until] for _, until in last]
+            both = [(max(one), until) for one, (_, until) in zip(firsts, last, strict=True) if one]
+            days = both or [*days, *last]
+        elif word not in {"", "between", "from"}:
+            # Without a year the last one that has begun.
+            first, until = ([one for one in days if today and one[0] <= today] or days)[-1]
+            is_after = word in {"since", "after"}
+            begins, ends = (
+                (until if word == "after" else first),
+                (first if word == "before" else until),
+            )
+            days = [(begins, date.max) if is_after else (date.min, ends)]
+        periods += days
+        rest += text[at : lead.start() if lead else begin] + " "
+        at = end
+    return list(dict.fromkeys(periods)), rest + text[at:]
 
 
 UNDATED = "undated"

@@ -383,13 +383,12 @@ def test_a_day_that_was_said_is_found(talk: Conversation) -> None:
         assert turns(talk.call("search_efforts", query=query)) == [2]
 
 
-@pytest.mark.parametrize("query", ["June", "10.12.26"])
-def test_what_looks_like_a_date_finds_a_name_or_a_version(talk: Conversation, query: str) -> None:
+def test_what_looks_like_a_date_finds_a_name(talk: Conversation) -> None:
     """If nothing was said on that date; as a hint, since the date may be meant."""
-    talk.turn("June installed v10.12.26 there.")
+    talk.turn("June installed it there.")
     talk.ask("What?")
 
-    assert [one["weak"] for one in passages(talk.call("search_efforts", query=query))] == [True]
+    assert [one["weak"] for one in passages(talk.call("search_efforts", query="June"))] == [True]
 
 
 def test_days_are_those_of_the_time_zone(talk: Conversation) -> None:
