@@ -51,6 +51,7 @@ from ..nodes.turn.state import (
     unpacked,
     without_reserved,
 )
+from ..nodes.turn.turn import read_state
 from .hand_over import leaving
 
 _NAMING = ("checkpoint_ns", "checkpoint_id")
@@ -182,7 +183,8 @@ class Node(Runnable[Any, Any]):
     def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:  # noqa: A002 (LangGraph's name)
         """Run the sync function."""
         del config
-        state, runtime = unpacked(input), get_runtime(Settings)
+        runtime = get_runtime(Settings)
+        state = read_state(input, runtime, self._parts)
         update = self._sync(state, runtime, parts=self._parts)
         return self._repacked(update, state, runtime.context)
 
@@ -190,7 +192,8 @@ class Node(Runnable[Any, Any]):
         """Run the async function."""
         if self._async is None:
             return await super().ainvoke(input, config)
-        state, runtime = unpacked(input), get_runtime(Settings)
+        runtime = get_runtime(Settings)
+        state = read_state(input, runtime, self._parts)
         update = await self._async(state, runtime, parts=self._parts)
         return self._repacked(update, state, runtime.context)
 

@@ -52,7 +52,7 @@ from ..nodes.turn.langchain_messages import messages_in_state, to_dicts
 from ..nodes.turn.owner import is_anothers, owner_of
 from ..nodes.turn.parts import READ_CACHE_SECONDS, AgentParts, name_of
 from ..nodes.turn.state import TurnState, repacked, state_after, unpacked
-from ..nodes.turn.turn import archive_left_rounds, running
+from ..nodes.turn.turn import archive_left_rounds, read_state, running
 from .agent import build_memory_graph, tool_parts
 from .agent_state import (
     MemoryAgentState,
@@ -216,7 +216,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         user resumes the turn.
         """
         self._check_user(state, runtime)
-        turn_state, parts = self._memory_calls(state)
+        turn_state, parts = self._memory_calls(state, runtime)
         update: dict[str, Any] = {}
         if parts is not None:
             update = memory_tools(turn_state, runtime, parts=parts)
@@ -228,7 +228,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     ) -> dict[str, Any] | None:
         """Do what `after_model` does, without holding a thread while a model summarises."""
         await asyncio.to_thread(self._check_user, state, runtime)
-        turn_state, parts = await asyncio.to_thread(self._memory_calls, state)
+        turn_state, parts = await asyncio.to_thread(self._memory_calls, state, runtime)
         update: dict[str, Any] = {}
         if parts is not None:
             update = await amemory_tools(turn_state, runtime, parts=parts)
@@ -310,7 +310,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         Raises `SessionNotFoundError` if all that is new is another user's.
         """
         state = self._kept.whole(state)
-        turn_state, own = unpacked(state), new_messages(state)
+        turn_state, own = read_state(state, runtime, self._initial), new_messages(state)
         if own and not new:
             raise SessionNotFoundError(self._owner(state, runtime)[0].thread)
         applied = {message.id for message in own}
@@ -353,9 +353,12 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         update = repacked(update, unpacked(state), self._settings(runtime))
         return {**update, "ebbtide_turn": []} if state.get("ebbtide_turn") else update
 
-    def _memory_calls(self, state: MemoryAgentState) -> tuple[TurnState, AgentParts | None]:
+    def _memory_calls(
+        self, state: MemoryAgentState, runtime: Runtime[Any]
+    ) -> tuple[TurnState, AgentParts | None]:
         """Return the state, and the parts if calls of memory tools, or invalid ones, wait."""
-        turn_state = unpacked(as_edited(self._kept.whole(state)))
+        whole = as_edited(self._kept.whole(state))
+        turn_state = read_state(whole, runtime, self._initial)
         messages = to_dicts(running(turn_state))
         app_tools = {call["name"]: cast("Any", None) for call in waiting(messages, MEMORY_TOOLS)}
         if not waiting(messages, app_tools):
@@ -390,7 +393,8 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """Return the call of the model with its working context, within a `window` if given."""
         self._kept.recover(request.state)
         whole = self._kept.whole(request.state)
-        return call_of(request, unpacked(whole), self._parts_from(request), window)
+        parts = self._parts_from(request)
+        return call_of(request, read_state(whole, request.runtime, parts), parts, window)
 
     def _answered(
         self, request: ModelRequest[Any], call: Call, response: ModelResponse[Any]
@@ -441,8 +445,8 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         another middleware broke off is settled when the user's next message arrives.
         """
         there, state = state["messages"], self._kept.whole(state)
-        turn_state, update = unpacked(state), cast("dict[str, Any]", {})
-        parts = self._parts(state)
+        parts, update = self._parts(state), cast("dict[str, Any]", {})
+        turn_state = read_state(state, runtime, parts)
         if new:
             turn_state = with_new(turn_state, new)
             update = begin_turn(turn_state, runtime, parts=parts)

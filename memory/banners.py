@@ -37,7 +37,7 @@ _LINES = {
     "refused": "--- Not sent: {attachment} (the model does not take this kind) ---",
     "cleared": "--- Cleared the messages: the archive still has the conversation, "
     "delete_session(agent, config) deletes it ---",
-    "put_right": "--- Corrected the memory: the archive contradicts {keys} ---",
+    "put_right": "--- Corrected the memory: {places} ---",
     "lost": "--- Continued from the archive: the state named a turn that does not exist ---",
     "lost_rounds": "--- Lost rounds: those that left the messages of this turn are no longer in "
     "the archive, and the turn continues without them ---",

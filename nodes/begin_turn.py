@@ -1,7 +1,7 @@
 """Begin a turn: finish what an earlier run left, count the turn, accept its messages."""
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -38,8 +38,8 @@ from .turn.owner import draw_nonce, is_own, owner_of
 from .turn.parts import AgentParts
 from .turn.recovery import adopted_beside, commit_unfinished, recovered
 from .turn.returning import last_turn_again
-from .turn.state import TOLD, Texts, TurnState, updated
-from .turn.turn import memory_at, running_turn, with_later_compression
+from .turn.state import TOLD, Path, TurnState, updated
+from .turn.turn import correction, memory_at, running_turn, with_later_compression
 from .turn.updates import (
     effort_state,
     efforts_update,
@@ -195,24 +195,21 @@ def _corrections(state: TurnState, view: ArchiveView, read: Tip) -> dict[str, An
 
     The texts in the state are of the tip at which it was read.
     """
-    plan, (right, contradicted) = state.get("plan"), put_right(effort_state(state), view)
-    keys, texts = (*state.get("put_right", ()), *contradicted), texts_of(right, view, {})
+    right, contradicted = put_right(effort_state(state), view)
+    texts, plan = texts_of(right, view, {}), state.get("plan")
+    places: list[Path] = [*state.get("put_right", ()), *contradicted]
     if read == view.tip:
-        keys = (*keys, *_edited_texts(state, texts))
+        places += [
+            (key, name, field)
+            for key, fields in TOLD.items()
+            for name, shown in state.get("as_shown", {}).get(key, {}).items()
+            for field in (fields if name in texts and isinstance(shown, dict) else ())
+            if field in shown and shown[field] != texts[name][field]
+        ]
+    update = {**efforts_update(right), "texts": texts, "put_right": tuple(dict.fromkeys(places))}
     if plan and plan["after_turn"] > view.tip.turn:
-        keys = (*keys, "plan")
-    update = {key: value for key, value in efforts_update(right).items() if key in keys}
-    update |= {"plan": None} if "plan" in keys else {}
-    return {**update, "texts": texts, **({"put_right": keys} if keys else {})}
-
-
-def _edited_texts(state: TurnState, archived: Texts) -> Iterator[str]:
-    """Yield where in the memory a text of an effort differs from the archived one."""
-    for key, fields in TOLD.items():
-        for name, shown in state.get("as_shown", {}).get(key, {}).items():
-            for field in fields if name in archived and isinstance(shown, dict) else ():
-                if field in shown and shown[field] != archived[name][field]:
-                    yield f"{key}.{name}.{field}"
+        update |= {"plan": None, "put_right": (*update["put_right"], ("plan",))}
+    return update
 
 
 def _with_client_results(
@@ -243,9 +240,7 @@ def _efforts_at_start(state: TurnState, *, cleared: bool) -> EffortState:
     elif unseen:
         line = banner_of("unseen", turns=unseen.turn, branch=unseen.id[:SHORT_ID])
         efforts = replace(efforts, banners=(line,))
-    if keys := state.get("put_right"):
-        line = banner_of("put_right", keys=", ".join(keys))
-        efforts = replace(efforts, banners=(*efforts.banners, line))
+    efforts = replace(efforts, banners=(*efforts.banners, *correction(state)))
     if cleared:
         efforts = replace(efforts, banners=(*efforts.banners, banner_of("cleared")))
     if state.get("lost"):

@@ -25,7 +25,7 @@ from .turn.parts import AgentParts
 from .turn.recovery import commit, recovered
 from .turn.state import TurnState
 from .turn.tracing import trace_metadata
-from .turn.turn import command_group, load_turn, with_later_compression
+from .turn.turn import command_group, correction, load_turn, with_later_compression
 from .turn.updates import efforts_update, texts_of, tip_of, tip_update, with_costs
 
 
@@ -39,7 +39,7 @@ def run_command(
     """
     owner, before = _recovered(state, runtime, parts)
     rest = load_turn(before, runtime, parts)
-    work = _at_work(rest, runtime, parts)
+    work = _at_work(rest, correction(state), runtime, parts)
     costs: list[QuestionCost] = []
     steps = run(work, [call], frozenset())
     done = with_costs(drive(steps, parts.models, costs.append, about=trace_metadata(before)), costs)
@@ -54,10 +54,12 @@ def run_command(
     return {**own, **efforts_update(done.state), **waiting, "messages": from_dicts(done.results)}
 
 
-def _at_work(rest: RunningTurn, runtime: Runtime[Settings], parts: AgentParts) -> RunningTurn:
+def _at_work(
+    rest: RunningTurn, banners: tuple[str, ...], runtime: Runtime[Settings], parts: AgentParts
+) -> RunningTurn:
     """Return a turn at rest as a tool works on it."""
     return replace(
-        rest.put(replace(rest.state, banners=())),
+        rest.put(replace(rest.state, banners=banners)),
         now=stamp(),
         related=lambda text: parts.related(rest.view, text, runtime),
     )

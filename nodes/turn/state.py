@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from itertools import takewhile
 from typing import Annotated, Any, NotRequired, Required, TypeAlias, cast
 
 from langchain_core.messages import AnyMessage, BaseMessage
@@ -10,12 +11,14 @@ from langgraph.graph import add_messages
 from langgraph.types import Command, Overwrite
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     ConfigDict,
     Field,
     GetPydanticSchema,
     JsonValue,
     TypeAdapter,
     ValidationError,
+    ValidationInfo,
     with_config,
 )
 from typing_extensions import TypedDict
@@ -33,6 +36,9 @@ Plain: TypeAlias = Annotated[Any, GetPydanticSchema(lambda _, handler: handler(J
 
 _STRICT = ConfigDict(strict=True, extra="forbid")
 """Refuses what the nodes did not write, which is then left out."""
+
+_OPEN = ConfigDict(strict=True, extra="ignore")
+"""Ignores fields that are not ours: a note that somebody typed, a field of a newer version."""
 
 
 def _valid_event(event: dict[str, Any]) -> dict[str, Any]:
@@ -106,27 +112,36 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
 _EVENT = TypeAdapter(_EventFields)
 
 
+def _past(turn: int, info: ValidationInfo) -> int:
+    if turn > info.context["turn"]:
+        raise ValueError("Input should be a turn that has begun")
+    return turn
+
+
+_Past: TypeAlias = Annotated[_Turn, AfterValidator(_past)]
+
+
 _LastReferenced: TypeAlias = Annotated[
-    _Turn, Field(description="Last turn that mentioned it; what decays is counted from here")
+    _Past, Field(description="Last turn that mentioned it; what decays is counted from here")
 ]
 
 
-@with_config(_STRICT)
+@with_config(_OPEN)
 class OpenEffort(TypedDict):
     """Goal and constraints of an open effort, and when it was opened, last active, referenced."""
 
     goal: NotRequired[Annotated[str, Field(description="What the effort is for")]]
     constraints: NotRequired[Annotated[list[str], Field(description="What must hold for it")]]
-    opened_turn: Annotated[_Turn, Field(description="Turn that opened it")]
-    last_active_turn: Annotated[_Turn, Field(description="Last turn in which it was active")]
+    opened_turn: Annotated[_Past, Field(description="Turn that opened it")]
+    last_active_turn: Annotated[_Past, Field(description="Last turn in which it was active")]
     last_referenced_turn: _LastReferenced
 
 
-@with_config(_STRICT)
+@with_config(_OPEN)
 class ExpandedEffort(TypedDict):
     """When an effort was expanded and last referenced, the turns it shows, those it has left."""
 
-    expanded_turn: Annotated[_Turn, Field(description="Turn that expanded it")]
+    expanded_turn: Annotated[_Past, Field(description="Turn that expanded it")]
     last_referenced_turn: _LastReferenced
     turns: Annotated[list[_Turn], Field(description="Turns of its log that are shown")]
     collapses_in: NotRequired[
@@ -134,7 +149,7 @@ class ExpandedEffort(TypedDict):
     ]
 
 
-@with_config(_STRICT)
+@with_config(_OPEN)
 class Summary(TypedDict):
     """The text of a summary, when its effort was last referenced, and in how many turns it is due.
 
@@ -148,7 +163,12 @@ class Summary(TypedDict):
     ]
 
 
-@with_config(_STRICT)
+def _as_summary(entry: Any) -> Any:
+    """Return the entry of a summary; a turn in the archive has only the turn of its reference."""
+    return {"last_referenced_turn": entry} if type(entry) is int else entry
+
+
+@with_config(_OPEN)
 class Reference(TypedDict):
     """An effort that the turn mentioned, how, and the words, ids or tools that say so."""
 
@@ -258,7 +278,7 @@ class _Readable(TypedDict, total=False):
         Field(description="Concluded efforts whose log is back in the context, by id"),
     ]
     summaries: Annotated[
-        dict[str, _Turn | Summary],
+        dict[str, Annotated[Summary, BeforeValidator(_as_summary)]],
         Field(description="Concluded efforts whose summary is in the context, by id"),
     ]
     references: Annotated[
@@ -275,7 +295,7 @@ class _Readable(TypedDict, total=False):
     ]
 
 
-@with_config(_STRICT)
+@with_config(_OPEN)
 class Memory(_Readable, total=False):
     """The memory of a thread as people read it."""
 
@@ -295,20 +315,68 @@ def merged(old: Any, new: Any) -> dict[str, Any]:
     return in_order | both
 
 
-def valid(value: Any, kind: type) -> dict[str, Any]:
-    """Return the entries of `value` that the typed dictionary `kind` can have.
+Path: TypeAlias = tuple[str | int, ...]
+"""Where a value stands in the memory: key, entry, field."""
 
-    >>> valid({"turn": 3, "active_effort": 7, "mine": 1}, Memory)
-    {'turn': 3}
+_DEPTHS = {
+    **dict.fromkeys(("open_efforts", "expanded", "summaries"), 3),
+    **dict.fromkeys(("anchor", "references", "banners"), 2),
+}
+"""How deep the places of a key lie that are judged each by itself; a value of 1 is judged whole."""
+
+
+def valid(value: Any, kind: type, turn: int = 0) -> tuple[dict[str, Any], tuple[Path, ...]]:
+    """Return the values that the typed dictionary `kind` can have, and where others stood.
+
+    A wrong field takes nothing else with it: its entry stays, and all others. The turns of an entry
+    are no later than `turn`, which stands where one is wrong.
+
+    >>> valid({"turn": 3, "active_effort": 7, "anchor": {"Goal": "Tea", "File": 5}}, Memory, 3)
+    ({'turn': 3, 'anchor': {'Goal': 'Tea'}}, (('anchor', 'File'), ('active_effort',)))
     """
-    if not isinstance(value, Mapping):
-        return {}
+    if not isinstance(value, dict):
+        return {}, ()
+    adapter, context = _ADAPTERS[kind], {"turn": turn}
     try:
-        return dict(_ADAPTERS[kind].validate_python(value))
+        return dict(adapter.validate_python(value, context=context)), ()
     except ValidationError as error:
-        wrong = {fault["loc"][0] for fault in error.errors(include_url=False) if fault["loc"]}
-    return {key: item for key, item in value.items() if key not in wrong}
+        faults = error.errors(include_url=False, include_context=False, include_input=False)
+    wrong: dict[Path, None] = {}
+    for fault in reversed(faults):  # an item that leaves a list moves those behind it
+        path = tuple(takewhile(lambda place: place != "[key]", fault["loc"]))
+        wrong[path[: _DEPTHS.get(str(path[0]), 1)]] = None
+    right: Any = value
+    for path in wrong:
+        right = _without(right, path)
+        if path[0] in _ENTRIES and len(path) > 1 and isinstance(path[1], str):
+            key, name = path[:2]
+            needed: dict[str, Any] = dict.fromkeys(_ENTRIES[key].__required_keys__, turn)
+            needed |= {"turns": []} if "turns" in needed else {}
+            right[key][name] = {**needed, **right[key].get(name, {})}
+    return dict(adapter.validate_python(right, context=context)), tuple(wrong)
 
+
+def _without(value: Any, path: Path) -> Any:
+    """Return a copy of a value without what stands at a path in it."""
+    place, *rest = path
+    items = dict(value) if isinstance(value, dict) else {}
+    if isinstance(value, list):
+        items = dict(enumerate(value))
+    if rest:
+        items[place] = _without(items[place], tuple(rest))
+    else:
+        items.pop(place, None)
+    return [*items.values()] if isinstance(value, list) else items
+
+
+_ENTRIES: Mapping[Any, Any] = {
+    "open_efforts": OpenEffort,
+    "expanded": ExpandedEffort,
+    "summaries": Summary,
+}
+"""The keys whose values are entries of efforts."""
+
+_FIELDS = {key: entry.__annotations__.keys() for key, entry in _ENTRIES.items()}
 
 _ORDER = (*Memory.__annotations__, *Bookkeeping.__annotations__)
 _ADAPTERS: Mapping[type, TypeAdapter[Any]] = {
@@ -376,8 +444,8 @@ class TurnState(_Readable, Bookkeeping, total=False):
 
     `adopted` counts the turns of a history that was just adopted. `unseen` is the newest archived
     turn of a thread whose messages do not continue it. `lost` tells that the user does not have the
-    turn that the state named. `put_right` are keys that somebody edited in vain. `texts` are those
-    that people read of the efforts, and `as_shown` the efforts as they stand in the memory.
+    turn that the state named. `put_right` is where somebody edited the memory in vain. `texts` are
+    those that people read of the efforts, and `as_shown` the efforts as they stand in the memory.
     """
 
     messages: list[AnyMessage]
@@ -385,7 +453,7 @@ class TurnState(_Readable, Bookkeeping, total=False):
     adopted: int
     unseen: Tip
     lost: bool
-    put_right: tuple[str, ...]
+    put_right: tuple[Path, ...]
     texts: dict[str, Any]
     as_shown: dict[str, Any]
 
@@ -411,18 +479,27 @@ def unpacked(state: Mapping[str, Any]) -> TurnState:
     >>> unpacked({"messages": [], "turn": 9, "memory": {"turn": 2}, "bookkeeping": {"due": True}})
     {'messages': [], 'turn': 2, 'due': True}
     """
-    own = {key: value for key, value in state.items() if key in CHANNELS}
+    own: dict[str, Any] = {key: value for key, value in state.items() if key in CHANNELS}
     if "messages" in own:
         own["messages"] = messages_in_state(own["messages"])
-    memory = valid(state.get("memory", {}), Memory)
-    own |= {**memory, **as_nodes_read(memory), **valid(state.get("bookkeeping", {}), Bookkeeping)}
-    if entries := {key: memory[key] for key in TOLD if key in memory}:
-        own["as_shown"] = entries
-    persisted = own.get("persisted")
-    if persisted is not None and own.get("turn", persisted) not in {persisted, persisted + 1}:
+    bookkeeping, _ = valid(state.get("bookkeeping", {}), Bookkeeping)
+    edited, wrong = state.get("memory"), list[Path]()
+    edited = edited if isinstance(edited, dict) else {}
+    turn, persisted = edited.get("turn", 0), bookkeeping.get("persisted")
+    is_wrong = type(turn) is not int or turn not in {persisted, (persisted or 0) + 1}
+    if "turn" in edited and persisted is not None and is_wrong:
         # Whatever stands there, it is the last turn or the running one.
-        is_running = max(own.get("asked", {}).values(), default=0) > persisted
-        own |= {"turn": persisted + is_running, "put_right": ("turn",)}
+        turn = persisted + (max(bookkeeping.get("asked", {}).values(), default=0) > persisted)
+        edited, wrong = {**edited, "turn": turn}, [("turn",)]
+    memory, faults = valid(edited, Memory, turn if type(turn) is int else 0)
+    if memory.get("active_effort") not in {None, *memory.get("open_efforts", ())}:
+        memory["active_effort"] = None
+        wrong.append(("active_effort",))
+    own |= {**memory, **as_nodes_read(memory), **bookkeeping}
+    if shown := {key: edited[key] for key in TOLD if isinstance(edited.get(key), dict)}:
+        own["as_shown"] = shown
+    if wrong := [*wrong, *faults]:
+        own["put_right"] = tuple(dict.fromkeys(wrong))
     return cast("TurnState", own)
 
 
@@ -455,12 +532,20 @@ def repacked(
     {'messages': [], 'memory': {'turn': 2}, 'bookkeeping': {'tip': 'ab'}}
     """
     read: Mapping[str, Any] = before or {}
-    # What was put right when it was read stands there as somebody edited it.
-    old = {key: value for key, value in read.items() if key not in read.get("put_right", ())}
+    wrong = {path[0] for path in read.get("put_right", ())}
+    if wrong:  # it stands there as somebody edited it, and no banner says so yet
+        wrong.add("banners")
+        update = {**{key: read[key] for key in wrong if key in read}, **update}
+    old = {key: value for key, value in read.items() if key not in wrong}
     if update.keys() & _READABLE:
         after, settings = {**read, **update}, settings or Settings()
-        shown = readable(after, settings)
-        old |= read.get("as_shown", {})
+        shown, there = readable(after, settings), read.get("as_shown", {})
+        for key, entries in shown.items():
+            for name, entry in entries.items():  # what is not ours stays where it is
+                edited = there.get(key, {}).get(name)
+                if isinstance(edited, dict):
+                    entry |= {f: v for f, v in edited.items() if f not in _FIELDS[key]}
+        old |= {key: value for key, value in there.items() if key not in wrong}
         update = {**update, **{key: value for key, value in shown.items() if key in after}}
     new = {key: v for key, v in update.items() if key not in old or _differ(v, old[key])}
     packed = {key: value for key, value in update.items() if key in CHANNELS}
@@ -527,9 +612,6 @@ def as_nodes_read(memory: Mapping[str, Any]) -> dict[str, Any]:
             continue
         entries = plain[key] = {}
         for name, entry in memory[key].items():
-            if isinstance(entry, int):  # a summary as a turn in the archive has it
-                entries[name] = entry
-                continue
             rest = dict(entry)
             for field in told:
                 if field in rest:

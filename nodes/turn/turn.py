@@ -5,13 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from time import monotonic
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
 from langgraph.runtime import Runtime
 
 from ...memory.archive.protocol import Archive
 from ...memory.attachments import data_of
+from ...memory.banners import banner_of
 from ...memory.context.budget import TURN_SHARE, room
 from ...memory.context.plan import Plan
 from ...memory.context.rounds import left_until
@@ -30,7 +31,7 @@ from ...memory.view import ArchiveView, fence_key, past
 from .langchain_messages import to_dicts
 from .owner import is_own, owner_of
 from .parts import READ_CACHE_SECONDS, AgentParts, Frame
-from .state import Bookkeeping, Memory, TurnState, unpacked, updated
+from .state import TOLD, Bookkeeping, Memory, TurnState, unpacked, updated
 from .updates import compression_update, effort_state, efforts_update, texts_of, tip_of, tip_update
 
 _log = logging.getLogger("ebbtide.archive")
@@ -174,6 +175,50 @@ def memory_at(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:
     efforts = effort_state(state)
     texts = texts_of(efforts, past(archive, owner, tip), {})
     return {**state, **efforts_update(efforts), **place, "texts": texts}
+
+
+def correction(state: TurnState) -> tuple[str, ...]:
+    """Return the banner that names what somebody edited in vain in the memory, if anything."""
+    places = [".".join(map(str, path)) for path in state.get("put_right", ())]
+    return (banner_of("put_right", places=", ".join(places)),) if places else ()
+
+
+def read_state(
+    values: Mapping[str, Any], runtime: Runtime[Settings], parts: AgentParts
+) -> TurnState:
+    """Return the state as nodes read it, what is wrong in its memory as the archive has it.
+
+    What the archive does not have either has its default. A banner names each place.
+    """
+    state = unpacked(values)
+    if not (wrong := state.get("put_right")):
+        return state
+    owner = owner_of(state, runtime, parts.settings_of(runtime.context))
+    row = parts.archive.at(owner, tip_of(state)).saved()
+    saved: dict[str, Any] = dict(unpacked(row.state if row else {}))
+    keys, now = (*TOLD, "anchor"), cast("dict[str, Any]", state)
+    right: dict[str, Any] = {key: {**now.get(key, {})} for key in keys}
+    texts = dict(state.get("texts", {}))
+    for key, *place in wrong:
+        before = saved.get(str(key), {})
+        if key not in right:
+            continue
+        if not place:
+            right[str(key)] = before
+            continue
+        name, *field = place
+        texts.pop(str(name), None)  # read again
+        if name in before:
+            value, entry = before[name], right[str(key)].get(name)
+            if field and isinstance(value, dict):
+                value = {**entry, **{f: value[f] for f in field if f in value}}
+            right[str(key)][name] = value
+    if ("active_effort",) in wrong and saved.get("active_effort") in right["open_efforts"]:
+        right["active_effort"] = saved["active_effort"]
+    banners = dict.fromkeys([*state.get("banners", ()), *correction(state)])
+    efforts = effort_state(updated(state, right))
+    texts = texts_of(efforts, past(parts.archive, owner, tip_of(state)), texts)
+    return updated(state, {**right, "texts": texts, "banners": [*banners]})
 
 
 def running(state: TurnState) -> list[BaseMessage]:

@@ -422,7 +422,7 @@ def test_a_state_of_another_archive_is_refused_and_restored_over_http(
 def test_a_memory_that_a_client_edits_is_taken(
     client: SyncLangGraphClient, thread: str, user: str
 ) -> None:
-    """What makes sense stays, what the archive contradicts is put right."""
+    """What makes sense stays, what is wrong is put right and named."""
     edited = {"anchor": {"Goal": "tea at five"}, "active_effort": "nobody"}
     client.threads.update_state(thread, {"memory": edited})
 

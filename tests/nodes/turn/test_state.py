@@ -1,9 +1,14 @@
 """The memory in a state: what may stand there, and what happens to anything else."""
 
+from copy import deepcopy
+from functools import reduce
+from operator import getitem
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
 from langgraph.types import Overwrite
 
@@ -12,23 +17,20 @@ from ebbtide.graph.commands.threads import place_of
 from ebbtide.nodes.turn.state import merged
 from tests.acceptance.stage import AUTH, PERF, log_in, stage
 from tests.agents import THREAD, Talk, lasting, talk
+from tests.draws import SOAK, examples
 
-SHOWN = {"expanded_turn": 1, "last_referenced_turn": 1}
 OPENED = {"opened_turn": 1, "last_active_turn": 1, "last_referenced_turn": 1}
-MALFORMED: list[Any] = [
-    *(5, None, {"turn": "two"}, {"turn": -7}, {"turn": 1 << 40}, {"banners": 5}, {"mine": 1}),
-    *({"summaries": {"a": "b"}}, {"anchor": {"Goal": AIMessage("x")}}),
-    *({"open_efforts": {"a": {}}}, {"expanded": {"a": {**SHOWN, "turns": 1}}}),
-    *({"context_report": {"total": "x"}}, {"context_report": {"total": AIMessage("x")}}),
+SHOWN = {"expanded_turn": 1, "last_referenced_turn": 1, "turns": [1]}
+ODD: list[Any] = [None, True, -7, 1 << 40, 0.5, "x", [1, "x"], AIMessage("x")]
+"""What no place of a memory can have."""
+FORGED: list[tuple[tuple[str, ...], Any]] = [
+    *((("open_efforts", name), OPENED) for name in ("nobody", "auth-bug")),
+    *((("expanded", name), SHOWN) for name in ("nobody", "css-grid")),
+    *((("summaries", name), {"last_referenced_turn": 1}) for name in ("nobody", "css-grid")),
+    *((("turn",), turn) for turn in (0, 99)),
+    (("expanded", "auth-bug", "turns"), [1, 3, 99]),
 ]
-FORGED: list[tuple[Any, str]] = [
-    ({"open_efforts": {"nobody": OPENED}}, "open_efforts"),
-    ({"active_effort": "nobody"}, "active_effort"),
-    ({"expanded": {"nobody": {**SHOWN, "turns": [1]}}}, "expanded"),
-    ({"summaries": {"nobody": 1}}, "summaries"),
-    ({"turn": 99}, "turn"),
-    ({"turn": 0}, "turn"),
-]
+"""What the archive contradicts."""
 WRONG_BOOKKEEPING: list[Any] = [
     *(5, None, {"tip": "no id"}, {"tip": "ab" * 16}, {"tip": ""}, {"persisted": 9}, {"nonce": 3}),
     *({"persisted": -5}, {"events": [{}]}, {"archive": 5}, {"window": -3}, {"archived": "x"}),
@@ -59,20 +61,6 @@ def written(chat: Talk, channel: str, value: Any) -> None:
 
 
 @pytest.mark.usefixtures("entry")
-@pytest.mark.parametrize("memory", MALFORMED)
-def test_malformed_memory_blocks_nothing(tmp_path: Path, memory: Any) -> None:
-    """What has another form is left out; the thread goes on with all that it said."""
-    chat = spoken(tmp_path)
-    written(chat, "memory", memory)
-
-    commands.stats(chat.agent, THREAD)
-    state = chat.say("three")
-
-    assert chat.said(state) == ["one", "two", "three"]
-    assert state["memory"]["turn"] == 3
-
-
-@pytest.mark.usefixtures("entry")
 @pytest.mark.parametrize("bookkeeping", WRONG_BOOKKEEPING)
 def test_wrong_bookkeeping_blocks_nothing(tmp_path: Path, bookkeeping: Any) -> None:
     """Whatever is written there, the thread goes on from its turns and none is lost."""
@@ -85,67 +73,68 @@ def test_wrong_bookkeeping_blocks_nothing(tmp_path: Path, bookkeeping: Any) -> N
     assert state["bookkeeping"]["persisted"] == state["memory"]["turn"] == 3
 
 
-@pytest.mark.usefixtures("entry")
-@pytest.mark.parametrize(("memory", "key"), FORGED)
-def test_memory_that_the_archive_contradicts_is_put_right(
-    tmp_path: Path, memory: Any, key: str
-) -> None:
-    """An effort that does not exist is taken out, and a banner names the key."""
-    chat = spoken(tmp_path)
-    written(chat, "memory", memory)
-
-    state = chat.say("three")
-
-    assert "nobody" not in str(state["memory"][key])
-    assert (state["memory"]["turn"], chat.said(state)) == (3, ["one", "two", "three"])
-    assert state["memory"]["banners"] == [
-        f"--- Corrected the memory: the archive contradicts {key} ---"
-    ]
+def places(memory: dict[str, Any]) -> list[tuple[str, ...]]:
+    """Return where something stands in a memory of which the archive knows what it must be."""
+    found: list[tuple[str, ...]] = [("turn",), ("active_effort",), ("anchor", "Goal")]
+    for key in ("open_efforts", "expanded", "summaries"):
+        found += [(key,), *((key, name) for name in memory[key])]
+        found += [(key, name, field) for name, entry in memory[key].items() for field in entry]
+    return found
 
 
-@pytest.mark.parametrize(
-    ("key", "text"),
-    [
-        ("open_efforts.css-grid.goal", "Knit a scarf."),
-        ("open_efforts.css-grid.constraints", ["red wool"]),
-        ("summaries.auth-bug.summary", "Tokens never expire."),
-    ],
-)
-def test_edited_text_is_named(tmp_path: Path, key: str, text: Any) -> None:
-    """A goal, constraints or a summary are the archive's: an edit is undone, and a banner says."""
-    here = stage(tmp_path)
-    here.works(AUTH)
-    here.use("open_effort", name="css-grid", goal="Lay out the page.")
-    memory, (kind, name, field) = here.values["memory"], key.split(".")
-    edited = {**memory[kind], name: {**memory[kind][name], field: text}}
-    here.talk.agent.update_state(THREAD, {"memory": {kind: edited}})
-
-    said = here.say("Go on.")
-
-    assert said.banners == [f"--- Corrected the memory: the archive contradicts {key} ---"]
-    assert said.memory[kind][name][field] == memory[kind][name][field]
+def kept(memory: dict[str, Any]) -> dict[str, Any]:
+    """Return what is the same in a memory after a turn, whoever edited it before."""
+    keys = ("turn", "active_effort", "open_efforts", "expanded", "summaries", "anchor")
+    found = deepcopy({key: memory[key] for key in keys})
+    for field in ("note", "last_active_turn"):  # the archive has that of the last turn
+        found["open_efforts"]["css-grid"].pop(field, None)
+    return found
 
 
-def test_edited_countdown_is_counted_anew(tmp_path: Path) -> None:
-    """`collapses_in` and `leaves_in` follow from the last reference, whatever is written there."""
+@pytest.mark.parametrize("stop", [False, True])
+def test_edited_memory(tmp_path: Path, entry: str, stop: bool) -> None:
+    """A wrong value is put right and named, the others and what is not ours stay as they are."""
     here = stage(tmp_path)
     here.works(AUTH, PERF)
+    here.use("open_effort", name="css-grid", goal="Lay out the page.")
     here.use("expand_effort", effort_id="auth-bug")
-    agent, config = here.talk.agent, THREAD
-    here.talk.model.answers = lambda _: "Noted."
-    agent.invoke({"messages": "Go on."}, config, interrupt_before=["decay"])
-    memory = agent.get_state(config).values["memory"]
-    edited = {
-        "expanded": {"auth-bug": {**memory["expanded"]["auth-bug"], "collapses_in": 0}},
-        "summaries": {
-            name: {**entry, "leaves_in": 0} for name, entry in memory["summaries"].items()
-        },
-    }
-    agent.update_state(config, {"memory": edited})
+    agent, model, asked = here.talk.agent, here.talk.model, cast("Any", {"messages": "Go on."})
+    agent.update_state(THREAD, {"memory": {"anchor": {"Goal": "tea"}}})
+    here.say("Hm.")
+    model.answers = lambda _: "Noted."
+    if stop:
+        node = {"graph": "call_model", "middleware": "model"}[entry]
+        agent.invoke(asked, THREAD, interrupt_before=[node])
+        asked = None
+    before = agent.get_state(THREAD)
+    memory = before.values["memory"]
+    untouched = agent.invoke(asked, before.config)["memory"]
+    odd = st.tuples(st.sampled_from(places(memory)), st.sampled_from(ODD))
+    taken = [("active_effort", None), ("Goal", "x")]  # a text is compared when a turn begins
+    taken += [("goal", "x"), ("summary", "x")] if stop else []
+    odd = odd.filter(lambda edit: (edit[0][-1], edit[1]) not in taken)
+    edits = odd if stop else odd | st.sampled_from(FORGED)
 
-    after = agent.invoke(None, config)["memory"]
+    @settings(max_examples=examples(20), deadline=None, derandomize=not SOAK)
+    @given(st.lists(edits, min_size=1, max_size=3, unique_by=lambda edit: edit[0][0]))
+    def check(edits: list[tuple[tuple[str, ...], Any]]) -> None:
+        given = deepcopy(memory)
+        given["open_efforts"]["css-grid"]["note"] = "ask Ann"
+        has_note = not {("open_efforts",), ("open_efforts", "css-grid")} & {at for at, _ in edits}
+        for (*parents, last), value in edits:
+            reduce(getitem, parents, given)[last] = value
+        config = agent.update_state(before.config, {"memory": {**given, "mine": 1}})
 
-    assert [after[key] for key in edited] == [memory[key] for key in edited]
+        commands.stats(agent, config)
+        after = agent.invoke(asked, config)["memory"]
+
+        assert kept(after) == kept(untouched)
+        assert after["mine"] == 1
+        assert after["open_efforts"]["css-grid"].get("note") == ("ask Ann" if has_note else None)
+        (line,) = (line for line in after["banners"] if line not in untouched["banners"])
+        assert all(".".join(at) in line for at, _ in edits)
+
+    check()
 
 
 @pytest.mark.parametrize("stop", ["begin_turn", "decay"])
@@ -187,10 +176,12 @@ def test_update_of_a_node_written_back_as_json(tmp_path: Path) -> None:
 
 
 MIDDLE: list[Any] = [
-    *({"memory": {"turn": 99}}, {"memory": {"turn": 0}}, {"bookkeeping": {"persisted": 9}}),
-    *({"memory": {"open_efforts": {"nobody": OPENED}, "active_effort": "nobody"}},),
-    *({"memory": {"expanded": {"nobody": {**SHOWN, "turns": [1]}}, "summaries": {"nobody": 1}}},),
-    *({"bookkeeping": {"events": [{"type": "opened"}]}}, {"bookkeeping": {"plan": None}}),
+    *({"memory": {key: {name: value}}} for (key, name), value in FORGED[::2][:3]),
+    *(
+        {"bookkeeping": {"persisted": 9}},
+        {"bookkeeping": {"events": [{"type": "opened"}]}},
+        {"bookkeeping": {"plan": None}},
+    ),
     *({"bookkeeping": {"asked": {}}}, {"bookkeeping": {"archived": "x"}}, {"references": 5}),
 ]
 
