@@ -19,7 +19,7 @@ from ..memory.archive.sql import DiskArchive
 from ..memory.attention.law import Attention
 from ..memory.context.budget import check_budget
 from ..memory.errors import SettingsError
-from ..memory.prices import AttachmentPrice, family
+from ..memory.prices import AttachmentPrice
 from ..memory.questions import What
 from ..memory.salience.merge import embedding_similarity
 from ..memory.search.embeddings import Embedder, Embeddings
@@ -27,7 +27,7 @@ from ..memory.settings import Settings
 from ..memory.tokens import PricedCounter, TokenCounter, cached, count, count_tools
 from ..memory.tool_names import MEMORY_TOOLS
 from ..memory.tools.toolbox import schemas
-from ..nodes.turn.parts import AgentParts, name_of
+from ..nodes.turn.parts import AgentParts
 from .build import MemoryAgent, MemoryGraph
 from .models import by_name
 
@@ -154,16 +154,19 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
             and compression also work by meaning.
         attention: A cache for attention, such as `RedisAttention`, for many processes.
         token_counter: Counts the tokens of a text. Default: OpenAI's vocabulary o200k_base.
-        attachment_price: Counts the tokens of an attachment, or returns None for the default,
-            which is the rule of the model's provider.
+        attachment_price: Counts the tokens of an attachment, or returns None for the default, one
+            price for each kind.
 
     Raises:
         SettingsError: An argument is invalid, or the budget is too small for the instructions and
             the tools.
     """
     counter = count if token_counter is None else _checked_counter(token_counter)
-    is_price = attachment_price is None or callable(attachment_price)
-    _required("attachment_price", attachment_price, "a function of an Attachment", valid=is_price)
+    if attachment_price is not None:
+        is_price = callable(attachment_price)
+        kind = "a function of an Attachment"
+        _required("attachment_price", attachment_price, kind, valid=is_price)
+        counter = PricedCounter(counter, attachment_price)
     models = _models(model, summary_model, extraction_model, compression_model)
     embedder = choose_embedder(embeddings)
     parts = AgentParts(
@@ -173,7 +176,7 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
         similarity=embedding_similarity(embedder),
         **tool_parts(tools, counter),
         settings=_checked_defaults(settings),
-        count=PricedCounter(counter, family(name_of(models["model"])), attachment_price),
+        count=counter,
     )
     check_budget(parts.settings, *parts.sizes(parts.settings))
     parts.models_of(parts.settings)  # raises for a name that no run could use

@@ -31,11 +31,11 @@ from ..memory.archive.protocol import Archive
 from ..memory.attention.law import Attention
 from ..memory.errors import SessionNotFoundError
 from ..memory.messages import answered, unanswered
-from ..memory.prices import AttachmentPrice, family
+from ..memory.prices import AttachmentPrice
 from ..memory.record import Owner
 from ..memory.search.embeddings import Embeddings
 from ..memory.settings import Settings, resolve
-from ..memory.tokens import PricedCounter, TokenCounter
+from ..memory.tokens import TokenCounter
 from ..memory.tool_names import MEMORY_TOOLS
 from ..memory.tools.toolbox import waiting
 from ..nodes.application_tools import as_given, hands_over, without_memory_calls
@@ -50,7 +50,7 @@ from ..nodes.turn.arrivals import unarchived
 from ..nodes.turn.checkpoints import agone_on_from, awith_unapplied, gone_on_from, with_unapplied
 from ..nodes.turn.langchain_messages import messages_in_state, to_dicts
 from ..nodes.turn.owner import is_anothers, owner_of
-from ..nodes.turn.parts import READ_CACHE_SECONDS, AgentParts, name_of
+from ..nodes.turn.parts import READ_CACHE_SECONDS, AgentParts
 from ..nodes.turn.state import TurnState, repacked, state_after, unpacked
 from ..nodes.turn.turn import archive_left_rounds, read_state, running
 from .agent import build_memory_graph, tool_parts
@@ -432,8 +432,6 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             own, given = request.model, initial.models.items()
             models = {what: own if isinstance(m, UnknownModel) else m for what, m in given}
             parts |= {"model": own, "models": {**models, "anchor": own}}
-        if isinstance(initial.count, PricedCounter):
-            parts["count"] = replace(initial.count, row=family(name_of(request.model)))
         return replace(initial, **parts)
 
     def _committed(

@@ -77,24 +77,19 @@ def references(contents: Iterable[Any]) -> Mapping[str, int]:
 
 def without_facts(content: Any) -> Any:
     """Return a content whose references have no facts, which depend on what is installed."""
-    if not isinstance(content, list):
-        return content
-    return [_without_facts(block) if isinstance(block, dict) else block for block in content]
-
-
-def _without_facts(value: Any) -> Any:
-    if _is_reference(value):
-        return {_KEY: value[_KEY], "size": value["size"]}
-    if isinstance(value, dict):
-        return {key: _without_facts(item) for key, item in value.items()}
-    return [*map(_without_facts, value)] if isinstance(value, list) else value
+    return _with_references(content, lambda one: {_KEY: one[_KEY], "size": one["size"]})
 
 
 def without_texts(content: Any) -> Any:
     """Return a content whose references have no text of their file; the same one if none had."""
     if not isinstance(content, list) or not any("text" in _facts(one) for one in _found(content)):
         return content
-    return [_without_texts(block) for block in content]
+
+    def short(one: Mapping[str, Any]) -> Any:
+        facts = {key: item for key, item in _facts(one).items() if key != "text"}
+        return {**one, "facts": facts} if "facts" in one else one
+
+    return _with_references(content, short)
 
 
 def _facts(reference: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -102,13 +97,13 @@ def _facts(reference: Mapping[str, Any]) -> Mapping[str, Any]:
     return facts if isinstance(facts, Mapping) else {}
 
 
-def _without_texts(value: Any) -> Any:
+def _with_references(value: Any, change: Callable[[Mapping[str, Any]], Any]) -> Any:
+    """Return a value with each reference in it changed."""
     if _is_reference(value):
-        facts = {key: item for key, item in _facts(value).items() if key != "text"}
-        return {**value, "facts": facts} if "facts" in value else value
+        return change(value)
     if isinstance(value, dict):
-        return {key: _without_texts(item) for key, item in value.items()}
-    return [*map(_without_texts, value)] if isinstance(value, list) else value
+        return {key: _with_references(item, change) for key, item in value.items()}
+    return [_with_references(item, change) for item in value] if isinstance(value, list) else value
 
 
 def complete(content: Any, texts: Texts) -> Any:
@@ -128,7 +123,7 @@ def complete(content: Any, texts: Texts) -> Any:
         else {"type": "text", "text": render("missing_attachment")}
         # The size counts in tokens, so that a client must not make it up.
         if any(len(texts.get(one[_KEY], "")) != one["size"] for one in _found(block))
-        else _put_back(block, texts)
+        else _with_references(block, lambda one: texts[one[_KEY]])
         for block in content
     ]
 
@@ -224,11 +219,3 @@ def _found(value: Any) -> Iterator[Mapping[str, Any]]:
     elif isinstance(value, list):
         for item in value:
             yield from _found(item)
-
-
-def _put_back(value: Any, texts: Texts) -> Any:
-    if _is_reference(value):
-        return texts[value[_KEY]]
-    if isinstance(value, dict):
-        return {key: _put_back(item, texts) for key, item in value.items()}
-    return [_put_back(item, texts) for item in value] if isinstance(value, list) else value

@@ -33,8 +33,9 @@ _LINES = {
     "anchor_cut": "--- Shortened state block: it had {tokens} tokens, the limit is {limit} ---",
     "wordless": "--- Empty answer: the model wrote only its state block ---",
     "rounds": "--- Stopped calling tools: the limit of {limit} rounds is reached ---",
-    "too_large": "--- Not sent: {attachment} (it needs a context_budget of {budget} tokens) ---",
-    "refused": "--- Not sent: {attachment} (the model does not take this kind) ---",
+    "unsent": "--- Not sent: {attachments} ---",
+    "too_large": "{attachments} (needs a context_budget of {budget} tokens)",
+    "refused": "{attachments} (the model does not take this kind)",
     "cleared": "--- Cleared the messages: the archive still has the conversation, "
     "delete_session(agent, config) deletes it ---",
     "put_right": "--- Corrected the memory: {places} ---",

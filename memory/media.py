@@ -53,8 +53,6 @@ _MOST = 1e12
 _MEASURED = 256
 """Files whose facts are cached: those of a few long conversations."""
 
-_DETAILED = frozenset({"image_url", "input_image"})
-
 _EXTRA = ("imagesize", "pypdf", "tinytag")
 
 
@@ -64,7 +62,7 @@ class Attachment:
 
     `url` is its address, or the id under which the provider has it. `size` counts bytes. `pixels`
     (width and height), `pages`, `seconds` and `size` are 0 if they are not known. `text` is what it
-    says, as far as that can be read. `detail` is what OpenAI calls so.
+    says, as far as that can be read.
     """
 
     kind: Kind
@@ -75,13 +73,12 @@ class Attachment:
     pixels: tuple[int, int] = (0, 0)
     pages: int = 0
     seconds: float = 0.0
-    detail: str = ""
     text: str = field(default="", repr=False)
 
     @property
     def is_pdf(self) -> bool:
-        """Whether it is a PDF, or a document of a type that is not known."""
-        return self.kind == "file" and (self.mime.endswith("/pdf") or not self.mime)
+        """Whether it is a PDF, or a document of a type that is not known, without a text."""
+        return self.kind == "file" and (self.mime.endswith("/pdf") or not (self.mime or self.text))
 
     @property
     def input_kind(self) -> str:
@@ -139,8 +136,6 @@ def attachment(block: Any) -> Attachment | None:
         tuple(facts.get("pixels", (0, 0))),
         int(facts.get("pages", 0)),
         float(facts.get("seconds", 0.0)),
-        # LangChain drops the detail of blocks of other types.
-        str(fields.get("detail") or "") if block["type"] in _DETAILED else "",
         said,
     )
 

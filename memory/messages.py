@@ -359,6 +359,11 @@ def _kind_of(block: Any) -> str:
     return str(block.get("type")) if isinstance(block, Mapping) else ""
 
 
+def is_text(block: Any) -> bool:
+    """Tell whether a content block is words alone."""
+    return isinstance(block, str) or (isinstance(block, Mapping) and block.get("type") == "text")
+
+
 def block_text(block: Any) -> str:
     """Return the text of a content block, or its placeholder.
 

@@ -24,7 +24,7 @@ from tiktoken import Encoding
 from .attachments import references, without_facts
 from .errors import EbbtideError
 from .locks import CACHES
-from .media import Attachment, attachment
+from .media import attachment
 from .messages import Message, arguments, calls, compact, is_call, thoughts_beside
 from .prices import AttachmentPrice, price
 
@@ -163,20 +163,14 @@ def cached(count: TokenCounter, size: int = _CACHED) -> TokenCounter:
 
 @dataclass(frozen=True, slots=True)
 class PricedCounter:
-    """A counter of texts that knows what attachments cost the model of a family."""
+    """A counter of texts with the application's own price of attachments."""
 
     count: TokenCounter
-    row: str = ""
-    override: AttachmentPrice | None = None
+    price: AttachmentPrice
 
     def __call__(self, text: str) -> int:
         """Return the tokens of a text."""
         return self.count(text)
-
-    def price(self, one: Attachment) -> int:
-        """Return the tokens of an attachment."""
-        own = None if self.override is None else self.override(one)
-        return price(one, self.row) if own is None else own
 
 
 def price_of(block: Mapping[str, Any], count: TokenCounter) -> int | None:
@@ -184,9 +178,10 @@ def price_of(block: Mapping[str, Any], count: TokenCounter) -> int | None:
     one = attachment(block)
     if one is None:
         return None
-    if one.text and not one.is_pdf:
-        return count(one.text)
-    return count.price(one) if isinstance(count, PricedCounter) else price(one)
+    own = count.price(one) if isinstance(count, PricedCounter) else None
+    if own is not None:
+        return own
+    return count(one.text) if one.text and not one.is_pdf else price(one)
 
 
 def exact(text: str) -> int:

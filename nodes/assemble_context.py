@@ -51,7 +51,7 @@ def _assembled(
     with parts.archive.together(READ_CACHE_SECONDS):
         work = before_first_call(work)
         context = assemble(work, parts.opening(work.settings))
-        efforts = with_unsent(work)
+        efforts = with_unsent(work, context.plan)
     messages = completed_for_model(
         parts.archive, work.view.owner, from_dicts(context.messages), running(state)
     )

@@ -2,16 +2,14 @@
 
 Sources: for messages and flat functions the OpenAI cookbook, "How to count tokens with tiktoken"
 (`num_tokens_from_messages`, `num_tokens_for_tools`, the numbers of gpt-4o), whose figures are
-checked there against the API; for calls, the ids of results and images
+checked there against the API; for calls, the ids of results
 `ChatOpenAI.get_num_tokens_from_messages`; for parameters that are not flat, which neither knows,
 the types and defaults as OpenAI's harmony format writes them (openai/harmony, "Function calling").
 The tokeniser is tiktoken's own `o200k_base`, and nothing here is taken from Ebbtide but the file of
 the vocabulary, which tiktoken checks.
 """
 
-import base64
 import hashlib
-import math
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +23,6 @@ import tiktoken
 
 VOCABULARY = Path(__file__).parents[1] / "memory" / "o200k_base.tiktoken"
 ADDRESS = b"https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
-TILE = 512
 
 
 @cache
@@ -73,26 +70,7 @@ def _field(key: str, value: Any) -> int:
 
 
 def _block(block: Any) -> int:
-    if isinstance(block, str):
-        return size(block)
-    if block["type"] == "text":
-        return size(block["text"])
-    image = block["image_url"]
-    return 85 if image.get("detail") == "low" else _tiles(*_measures(image["url"]))
-
-
-def _measures(url: str) -> tuple[int, int]:
-    """Return width and height from the header of a PNG in a data URL."""
-    header = base64.b64decode(url.partition(",")[2])[:24]
-    return int.from_bytes(header[16:20]), int.from_bytes(header[20:24])
-
-
-def _tiles(width: int, height: int) -> int:
-    """Scale into 2048 x 2048, then to a shorter side of 768, and count squares of 512."""
-    shrink = min(1, 2048 / max(width, height))
-    shrink *= min(1, 768 / (min(width, height) * shrink))
-    across, down = (math.ceil(round(side * shrink, 6) / TILE) for side in (width, height))
-    return 85 + 170 * across * down
+    return size(block if isinstance(block, str) else block["text"])
 
 
 def _function(function: Mapping[str, Any]) -> int:

@@ -1,15 +1,16 @@
-"""What tools bring back into the context, and attachments: sent, in words, or named.
+"""What tools bring back into the context, and attachments: sent, or named.
 
-Those of the running turn are sent one after the other as far as `ATTACHED_SHARE` of the room goes,
-what its calls of `read_log` and `expand_effort` bring back after them. In every other turn a
-placeholder stands for each. What a provider's own tools gave belongs to the answer that has it.
+Those of the running turn are part of its request. They are sent one after the other, as far as the
+whole budget goes: all else leaves before them (see `fit`). One that is not sent is named, and read
+as text where it has any. In every other turn a placeholder stands for each. What a provider's own
+tools gave belongs to the answer that has it.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from math import ceil
+from math import ceil, inf
 from typing import Any, TypeAlias
 
 from ...prompts.loader import render
@@ -17,31 +18,22 @@ from ..attachments import without_facts
 from ..banners import banner_of
 from ..efforts import EffortState
 from ..errors import ToolError
-from ..fences import Fences
 from ..media import Attachment, attachment
-from ..messages import Growing, Message, compact, text, with_content
+from ..messages import Growing, Message, block_text, compact, is_text, text, with_content
 from ..names import numbers, ranges, turns_named
 from ..recalled import recalled, result_of
 from ..record import Group
 from ..running_turn import RunningTurn
 from ..tokens import price_of
 from ..transcript import Logged, offsets, place_in_log
+from .plan import Plan, Rounds
 from .shortening import preview
-
-ATTACHED_SHARE = 0.85
-"""Share of the room that the attachments of the running turn may have, with what the user wrote.
-
-What is left holds a marker and the newest exchange; where more stands before the turn it is cut.
-"""
 
 _WORDS_SHARE = 0.25
 """Share of the room for the words of a document that is not sent: that of one new result."""
 
-_NOTE_TOKENS = 40
-"""Tokens of what is said of an attachment that is not sent, beside its name."""
-
-_LEAST_WORDS = 64
-"""Tokens that the words of a document have at least, to say what it is and where to read on."""
+_ATTACHED_SHARE = 0.85
+"""Share of the room for attachments in a budget that is named: the rest has what always stands."""
 
 _SHOWING = ("human", "tool")
 """The types of messages whose attachments are replaced."""
@@ -65,29 +57,18 @@ class Unsent:
 
 @dataclass(slots=True)
 class _Ledger:
-    """What is left of the room for attachments, and what was decided on the way.
+    """What was decided of the attachments of a turn, one after the other.
 
-    Of a message's attachments each has room for a note, until it is sent: so many that are not sent
-    take no room from those that are.
+    Those that are sent have at most `free` tokens together. In tokens, `used` are those of them,
+    `asked` those of all that the model takes.
     """
 
     work: RunningTurn
-    free: int
+    free: float = inf
     used: int = 0
-    """Tokens that are taken, notes included."""
+    asked: int = 0
     sent: set[str] = field(default_factory=set)
     unsent: list[Unsent] = field(default_factory=list)
-
-    def reserve(self, found: Iterable[Attachment]) -> None:
-        """Take the room for a note on each of these."""
-        self._take(sum(map(self._note, found)))
-
-    def _take(self, tokens: int) -> None:
-        self.free -= tokens
-        self.used += tokens
-
-    def _note(self, one: Attachment) -> int:
-        return _NOTE_TOKENS + self.work.count(str(one))
 
     def takes(self, block: _Block, one: Attachment, kind: str) -> bool:
         """Tell whether a block is sent, and note it."""
@@ -97,61 +78,38 @@ class _Ledger:
             return False
         if (key := compact(without_facts([block])[0])) in self.sent:
             return False
-        more = (price_of(block, self.work.count) or 0) - self._note(one)
-        if more > self.free:
-            self.unsent.append(Unsent(one, _budget(self.work, self.used + more)))
+        tokens = price_of(block, self.work.count) or 0
+        self.asked += tokens
+        if self.used + tokens > self.free:
+            self.unsent.append(Unsent(one, _budget(self.work, self.asked)))
             return False
-        self._take(more)
+        self.used += tokens
         self.sent.add(key)
         return True
 
-    def words(self, said: str, offset: int) -> str:
-        """Return what a document that is not sent says, as far as there is room."""
-        limit = min(int(_WORDS_SHARE * self.work.room), max(self.free, _LEAST_WORDS))
-        turn, count = self.work.view.running.turn, self.work.count
-        words = preview(said, limit, turn=turn, offset=offset, count=count)
-        self._take(count(words))
-        return words
-
 
 def _budget(work: RunningTurn, tokens: int) -> int:
-    """Return the budget in which an attachment of so many tokens would be sent."""
-    fixed = work.settings.context_budget - work.room
-    needed = fixed + (tokens + _said_tokens(work)) / ATTACHED_SHARE
-    return 1_000 * ceil(needed / 1_000)
-
-
-def _said_tokens(work: RunningTurn) -> int:
-    """Return the tokens of what the user wrote in the running turn."""
+    """Return the budget in which so many tokens of attachments would be sent, in thousands."""
+    budget = work.settings.context_budget
     humans = (m for m in work.view.running.messages if m["type"] == "human")
-    return sum(work.count(_written(message)) for message in humans)
+    said = sum(work.count(text(with_content(one, _words(one)))) for one in humans)
+    needed = budget - work.room + (tokens + said) / _ATTACHED_SHARE
+    return 1_000 * ceil(max(needed, budget + 1) / 1_000)
 
 
-def _written(message: Message) -> str:
+def _words(message: Message) -> Any:
+    """Return the content of a message without its attachments."""
     content = message["data"].get("content")
     if not isinstance(content, list):
-        return text(message)
-    rest = [block for block in content if attachment(block) is None]
-    return text(with_content(message, rest))
+        return content
+    return [block for block in content if attachment(block) is None]
 
 
 def placeholders(work: RunningTurn, messages: Sequence[Message], turn: int) -> tuple[Message, ...]:
     """Return the messages of a turn with placeholders for their attachments."""
     return tuple(
-        _in_one(_mapped(message, lambda _, one: _text(_left(work, one, turn))), message)
-        if isinstance(message["data"].get("content"), list)
-        else message
-        for message in messages
+        _mapped(message, lambda _, one: _text(_left(work, one, turn))) for message in messages
     )
-
-
-def _in_one(message: Message, before: Message) -> Message:
-    """Return a message whose attachments were replaced as one text, if it has texts alone."""
-    content = message["data"].get("content")
-    if message is before or not all(isinstance(b, str) or b.get("type") == "text" for b in content):
-        return message
-    texts = (block if isinstance(block, str) else str(block.get("text", "")) for block in content)
-    return with_content(message, "\n".join(texts))
 
 
 def _left(work: RunningTurn, one: Attachment, turn: int) -> str:
@@ -166,61 +124,74 @@ def _text(said: str) -> dict[str, str]:
 
 
 def _mapped(message: Message, change: Any) -> Message:
-    """Return a message with its attachments changed, by place and attachment."""
+    """Return a message with its attachments changed, by place and attachment.
+
+    What stands for one has lines of its own: texts beside each other are one text.
+    """
     content = _blocks(message)
     blocks = [
         block if (one := attachment(block)) is None else change(at, one)
         for at, block in enumerate(content)
     ]
-    same = all(new is old for new, old in zip(blocks, content, strict=True))
-    return message if same else with_content(message, blocks)
+    if all(new is old for new, old in zip(blocks, content, strict=True)):
+        return message
+    joined: list[Any] = []
+    for block in blocks:
+        if joined and is_text(block) and is_text(joined[-1]):
+            joined[-1] = _text(f"{block_text(joined[-1])}\n{block_text(block)}")
+        else:
+            joined.append(block)
+    only_text = len(joined) == 1 and is_text(joined[0])
+    return with_content(message, block_text(joined[0]) if only_text else joined)
 
 
 @dataclass(frozen=True, slots=True)
 class Attached:
     """The messages of the running turn as they are sent, what calls brought back, what is unsent.
 
-    `back` has a note of the memory for each call whose log has attachments.
+    `back` has a note of the memory for each call whose log has attachments. `tokens` are those of
+    the attachments that are sent.
     """
 
     messages: tuple[Message, ...]
-    back: Mapping[CallKey, Message]
-    unsent: tuple[Unsent, ...]
+    back: Mapping[CallKey, Message] = field(default_factory=dict)
+    unsent: tuple[Unsent, ...] = ()
+    tokens: int = 0
 
 
-def attached(work: RunningTurn) -> Attached:
-    """Return the running turn with its attachments as they are sent."""
+def attached(work: RunningTurn, plan: Plan) -> Attached:
+    """Return the running turn with its attachments as they are sent; rounds that left have none."""
     turn = work.view.running
-    for message in turn.messages:
-        if message["type"] == "tool" or isinstance(message["data"].get("content"), list):
-            break
-    else:
-        return Attached(turn.messages, {}, ())
     if not any(_which_may(turn.messages)):
-        return Attached(turn.messages, {}, ())
-    if not any(map(_has_any, turn.messages)) and not _brings(turn):
-        return Attached(turn.messages, {}, ())
-    ledger = _Ledger(work, int(ATTACHED_SHARE * work.room) - _said_tokens(work))
+        return Attached(turn.messages)
+    cut = (plan.rounds if plan.after_turn + 1 == turn.turn else None) or Rounds()
+    ledger = _Ledger(work, inf if cut.files is None else cut.files)
     back: dict[CallKey, Message] = {}
     brought = dict(_brought(work, turn))
     messages = []
     places = offsets(turn.messages)
     for at, (message, call) in enumerate(with_calls(turn.messages)):
+        if call is not None and (at < cut.left or cut.has_gone(at)):
+            messages.append(message)
+            continue
         messages.append(_as_sent(ledger, message, places[at].text))
         if call is not None and call in brought and (note := _note(ledger, brought[call])):
             back[call] = note
-    return Attached(tuple(messages), back, tuple(ledger.unsent))
+    return Attached(tuple(messages), back, tuple(ledger.unsent), ledger.used)
 
 
-def with_unsent(work: RunningTurn) -> EffortState:
-    """Return the state of the efforts with a banner for each attachment that is not sent."""
-    state = work.state
-    for one in attached(work).unsent:
-        kind = "too_large" if one.budget else "refused"
-        line = banner_of(kind, attachment=one.what, budget=f"{one.budget:,}")
-        if line not in state.banners:
-            state = replace(state, banners=(*state.banners, line))
-    return state
+def with_unsent(work: RunningTurn, plan: Plan) -> EffortState:
+    """Return the state of the efforts with a banner for attachments not sent, unless it has one."""
+    state, told = work.state, "\n".join(work.state.banners)
+    unsent = [one for one in attached(work, plan).unsent if str(one.what) not in told]
+    large = "; ".join(dict.fromkeys(str(one.what) for one in unsent if one.budget))
+    refused = "; ".join(dict.fromkeys(str(one.what) for one in unsent if not one.budget))
+    named = [banner_of("refused", attachments=refused)] if refused else []
+    if large:
+        budget = max(one.budget for one in unsent)
+        named.insert(0, banner_of("too_large", attachments=large, budget=f"{budget:,}"))
+    line = banner_of("unsent", attachments="; ".join(named))
+    return replace(state, banners=(*state.banners, line)) if named else state
 
 
 def _blocks(message: Message) -> Sequence[Any]:
@@ -229,30 +200,21 @@ def _blocks(message: Message) -> Sequence[Any]:
     return content if message["type"] in _SHOWING and isinstance(content, list) else ()
 
 
-def _has_any(message: Message) -> bool:
-    return any(map(attachment, _blocks(message)))
-
-
 def _may_have(message: Message) -> bool:
     """Tell whether a message has an attachment, or may bring one back."""
-    is_result = message["type"] == "tool"
-    return _has_any(message) or (
-        is_result and (message["data"].get("name") in LOG_TOOLS or bool(recalled(message)))
-    )
+    if any(map(attachment, _blocks(message))):
+        return True
+    brings = message["data"].get("name") in LOG_TOOLS or recalled(message)
+    return bool(brings) and message["type"] == "tool"
 
 
 _which_may = Growing[bool](lambda messages, _: [*map(_may_have, messages)])
 
 
-def _brings(turn: Logged) -> bool:
-    return any(recalled(message) for message in turn.messages) or any(log_results(turn.messages))
-
-
 def _as_sent(ledger: _Ledger, message: Message, offset: int) -> Message:
     """Return a message with the attachments that are sent; words or a note stand for others."""
     content = message["data"].get("content")
-
-    ledger.reserve(one for block in _blocks(message) if (one := attachment(block)) is not None)
+    turn, count = ledger.work.view.running.turn, ledger.work.count
 
     def shown(at: int, one: Attachment) -> Any:
         if ledger.takes(content[at], one, message["type"]):
@@ -260,10 +222,12 @@ def _as_sent(ledger: _Ledger, message: Message, offset: int) -> Message:
         if not ledger.unsent or ledger.unsent[-1].what != one:  # it stands above already
             return _text(f"[{one}]")
         if not one.text:
-            return _text(_not_sent(ledger.unsent[-1], ledger.work.view.running.turn))
+            return _text(_not_sent(ledger.unsent[-1], turn))
         said = f"[{one}]\n{one.text}"
         before = text(with_content(message, content[: at + 1])).removesuffix(said)
-        return _text(ledger.words(said, offset + place_in_log(before + said, len(before))))
+        place = offset + place_in_log(before + said, len(before))
+        limit = int(_WORDS_SHARE * ledger.work.room)
+        return _text(preview(said, limit, turn=turn, offset=place, count=count))
 
     return _mapped(message, shown)
 
@@ -315,7 +279,6 @@ def _note(ledger: _Ledger, found: Sequence[_Found]) -> Message | None:
     Those that are not sent are named, unless what the call read has their words.
     """
     before = len(ledger.unsent)
-    ledger.reserve(one for _, _, one in found)
     lines: list[tuple[int, str]] = []
     blocks: list[_Block] = []
     for turn, block, one in found:
@@ -327,10 +290,12 @@ def _note(ledger: _Ledger, found: Sequence[_Found]) -> Message | None:
         del ledger.unsent[before:]  # the user was told when it was sent
     if not lines:
         return None
-    fences: Fences = ledger.work.fences
     turns = turns_named(ranges(sorted({turn for turn, _ in lines})))
-    quote = "\n".join(line for _, line in lines)
-    note = fences.note(render("attachments_back", turns=turns, quote=quote))
+    note = ledger.work.fences.note_within(
+        "\n".join(line for _, line in lines),
+        int(_WORDS_SHARE * ledger.work.room),
+        lambda quote: render("attachments_back", turns=turns, quote=quote),
+    )
     return with_content(note, [_text(str(note["data"]["content"])), *blocks])
 
 

@@ -16,6 +16,7 @@ from ..record import Group
 from ..running_turn import RunningTurn
 from ..tokens import REPLY_OVERHEAD, TokenCounter, count_messages
 from ..valid_history import with_own_ids
+from .attached import attached
 from .budget import (
     DIGITS,
     MOST,
@@ -31,7 +32,7 @@ from .changes import WHOLE_RESULTS, is_edited, new_plan
 from .forms import has_long_results
 from .plan import Plan, Rounds
 from .render import Parts, parts_of
-from .rounds import concluded, last_cuts, older_cuts, request_cuts, without_last_resorts
+from .rounds import concluded, last_cuts, least_cut, older_cuts, request_cuts, without_last_resorts
 
 _SHORTEST_USEFUL = 128  # tokens of the shortest turn that says more than the note of what is hidden
 
@@ -152,21 +153,21 @@ def _cut(work: RunningTurn, plan: Plan) -> tuple[Plan, Parts]:
     Turns too large alone are shortened, then turns leave, oldest first, then long results of the
     last three but the newest become previews. Only where that does not fit at all, logs leave, and
     the last three are shortened and leave. The running turn is cut last, and never to less than
-    its share. At least a quarter of the room is kept for what was before. Returns the new
-    plan and its parts.
+    its share and its attachments. As far as those leave it, at least a quarter of the room is kept
+    for what was before. Returns the new plan and its parts.
     """
     if plan.rounds is not None:
         plan = replace(plan, rounds=without_last_resorts(plan.rounds, work.view.running.messages))
     silent = Group(work.view.running.turn, (), "")
     past = replace(work, view=replace(work.view, running=silent))
     running = size(parts_of(work, plan)) - size(parts_of(past, plan))
-    most = int(TURN_SHARE * work.room)
+    full = int(MOST * work.room)
+    most = min(full, int(TURN_SHARE * work.room) + attached(work, plan).tokens)
     reserved = min(running, most)
 
     def tokens(step: Plan) -> int:
         return reserved + size(parts_of(past, step))
 
-    full = int(MOST * work.room)
     low = min(full, max(low_water(work.room, work.settings.context_budget), reserved + full // 4))
     plan = first_below(low, _gentle_cuts(past, plan, low - reserved, full - reserved), tokens)
     if tokens(plan) > full:
@@ -174,34 +175,49 @@ def _cut(work: RunningTurn, plan: Plan) -> tuple[Plan, Parts]:
     before = tokens(plan) - reserved
     if before + running > low:
         limit = max(int(TURN_LOW_WATER * work.room) - before, most)
-        plan = _with_cut(work, plan, min(full, before + limit), most)
+        plan = _with_cut(work, plan, min(full, before + limit))
     parts = parts_of(work, plan)
     return replace(plan, size=size(parts)), parts
 
 
-def _with_cut(work: RunningTurn, plan: Plan, limit: int, turn_limit: int) -> Plan:
+def _with_cut(work: RunningTurn, plan: Plan, limit: int) -> Plan:
     """Return the plan with the running turn cut so that all parts have at most `limit` tokens.
 
     The last rounds are spared as long as there is room at all, the newest longer than the others,
-    and the request longest: what stands before the turn leaves first.
+    and the request longest, with its attachments: what stands before the turn leaves first.
     """
 
     def shows(cut: Rounds) -> int:
         return size(parts_of(work, replace(plan, rounds=cut)))
 
-    turn = work.view.running
+    turn, full = work.view.running, int(MOST * work.room)
     cut = first_below(limit, older_cuts(turn, plan.rounds), shows)
     if shows(cut) <= max(limit, high_water(work.room, 0)):
         return replace(plan, rounds=cut)
+    if attached(work, plan).tokens:
+        least = least_cut(turn, cut, work.room)
+        *_, bare = _without_front(replace(plan, rounds=least))
+        cut = replace(cut, files=_fitting_files(work, bare, full))
     before, newest = last_cuts(turn, cut, work.room)
-    full = int(MOST * work.room)
     low = limit if shows(before[-1]) <= limit else full
     cut = first_below(low, [*before, *newest], shows)
     for less in _without_front(replace(plan, rounds=cut)):
         if size(parts_of(work, less)) <= full:
             return less
-    cut = first_below(full, request_cuts(cut, turn_limit), shows)
+    cut = first_below(full, request_cuts(cut, int(TURN_SHARE * work.room)), shows)
     return replace(plan, rounds=cut)
+
+
+def _fitting_files(work: RunningTurn, plan: Plan, limit: int) -> int | None:
+    """Return the tokens of attachments with which a plan has at most `limit`; None for all."""
+    cut = plan.rounds or Rounds()
+    while (over := size(parts_of(work, plan)) - limit) > 0:
+        sent = attached(work, plan).tokens
+        if not sent:
+            break
+        cut = replace(cut, files=max(0, sent - over))
+        plan = replace(plan, rounds=cut)
+    return cut.files
 
 
 def _without_front(plan: Plan) -> Iterator[Plan]:

@@ -42,7 +42,9 @@ class Rounds:
     limits: tuple[tuple[int, int, int | None], ...] = ()
     """Places, and the tokens that results and other contents before them may have; None for all."""
     request: int | None = None
-    """The tokens that a message of the user may have; None for all."""
+    """The tokens that a message of the user may have beside its attachments; None for all."""
+    files: int | None = None
+    """The tokens that the attachments may have that are sent; None for all."""
     bare: bool = False
     """Whether the index is one line, and no log and no hint stands in the turn."""
     excerpt: int = 0
@@ -200,4 +202,5 @@ def _packed(rounds: Rounds) -> dict[str, Any]:
     """Return rounds as the state keeps them, without empty fields."""
     state = asdict(rounds)
     lists = {name: [[*item] for item in state.get(name, ())] for name in ("gone", "limits")}
-    return {name: value for name, value in {**state, **lists}.items() if value}
+    kept = {name: value for name, value in {**state, **lists}.items() if value}
+    return kept if rounds.files is None else {**kept, "files": rounds.files}

@@ -105,6 +105,19 @@ def last_cuts(turn: Logged, cut: Rounds, room: int) -> tuple[list[Rounds], list[
     return before, [*last, replace(last[-1], bare=True)]
 
 
+def least_cut(turn: Logged, cut: Rounds, room: int) -> Rounds:
+    """Return what of a turn its request's attachments leave room for: the newest round, cut short.
+
+    All its results together have what one may have whole.
+    """
+    places, until = begins(turn.messages), len(turn.messages)
+    newest = places[-1] if places else until
+    tokens = room // RESULT_SHARE // max(1, until - newest - 1)
+    request = min(cut.request or room, room // _REQUEST_SHARE)
+    cut = replace(cut, request=request, left=max(cut.left, newest if places else 0), bare=True)
+    return cut.limited(until, tokens, tokens)
+
+
 def _shrinking(cut: Rounds, end: int, room: int) -> Iterator[Rounds]:
     """Yield cuts of the results before a place, then of the arguments too."""
     for tokens in ladder(room // RESULT_SHARE):

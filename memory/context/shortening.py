@@ -12,7 +12,17 @@ from ...prompts.loader import render
 from ..efforts import one_line
 from ..fences import MARK, Fences
 from ..media import attachment
-from ..messages import Growing, Message, arguments, calls, compact, reworded, with_content
+from ..messages import (
+    Growing,
+    Message,
+    arguments,
+    block_text,
+    calls,
+    compact,
+    is_text,
+    reworded,
+    with_content,
+)
 from ..messages import answered as has_answer
 from ..messages import text as text_of
 from ..recalled import as_reference, recalled, repeats, result_of, shortened
@@ -208,8 +218,12 @@ def previewed_each(
             continue
         places = places or offsets(turn.messages)
         limit = most.results if message["type"] == "tool" else most.texts
-        if limit is not None and has_files(message) and count_message(message, count) <= limit:
-            limit = None
+        if limit is not None and has_files(message):
+            if message["type"] == "human" and not cut:
+                previews[at] = _with_short_words(message, limit, places[at].text, short)
+                continue
+            if count_message(message, count) <= limit:
+                limit = None
         if limit is not None and recalled(message):
             previews[at] = shortened(message, limit, count, shared_terms)
         else:
@@ -231,6 +245,19 @@ def has_files(message: Message) -> bool:
     """Tell whether a message has attachments that are sent."""
     content = message["data"].get("content")
     return isinstance(content, list) and any(map(attachment, content))
+
+
+def _with_short_words(message: Message, limit: int, place: int, short: _Preview) -> Message:
+    """Return a user's message with previews of its words, beside the attachments that are sent."""
+    blocks = [*message["data"]["content"]]
+    texts = [at for at, block in enumerate(blocks) if is_text(block)]
+    for at in texts:
+        said = block_text(blocks[at])
+        whole = text_of(with_content(message, message["data"]["content"][: at + 1]))
+        offset = place + place_in_log(whole, len(whole) - len(said))
+        cut = short(said, max(1, limit // len(texts)), offset)
+        blocks[at] = blocks[at] if cut == said else {"type": "text", "text": cut}
+    return with_content(message, blocks)
 
 
 def _with_previews(

@@ -189,12 +189,10 @@ def _insertions_of_cut(
     away = hidden(sent.turn.messages[:end], cut)
     head, early = (_without(sent.turn, range(to), away) for to in (end, min(end, sent.known)))
     insertions = insertions_of(work, head, plan, len(early.messages), frozenset())
-    if insertions or sent.back:
-        insertions = with_back(insertions, head, _back_in(sent, head))
     if cut.limits or cut.bare:
         free = 0 if cut.bare else int(LOGS_SHARE * plan.room_or(work.room))
         insertions = newest_fitting(insertions, free, work)
-    return insertions
+    return with_back(insertions, head, _back_in(sent, head)) if sent.back else insertions
 
 
 def _back_in(sent: _Sent, head: Logged) -> dict[CallKey, Message]:
@@ -270,7 +268,7 @@ def _as_sent(work: RunningTurn, turn: Logged, plan: Plan) -> _Sent:
         said = as_past(turn.messages) if past else turn.messages
         said = placeholders(work, said, turn.turn)
     else:
-        running = attached(work)
+        running = attached(work, plan)
         said, back = running.messages, {**running.back}
     if work.provider and not (past and isinstance(turn, Record)):
         said = _without_foreign_thoughts(work, said)

@@ -200,6 +200,7 @@ class PackedRounds(TypedDict, total=False):
     gone: list[Annotated[tuple[str, _Turn, _Turn], Field(strict=False)]]
     limits: list[Annotated[list[_Turn | None], Field(min_length=3, max_length=3)]]
     request: _Turn
+    files: _Turn
     bare: bool
     excerpt: _Turn
 

@@ -15,7 +15,7 @@ from tests.files import pdf, png, wav
 LEASE = pdf("The lease ends on 3 May 2031.")
 PAGE = "https://example.org"
 
-_LEAST = {"image": 1_000, "file": 4_000, "audio": 200, "video": 8_000}
+_LEAST = {"image": 1_600, "file": 4_000, "audio": 200, "video": 8_000}
 """Tokens that a turn with one of these counts at least, where its text is not counted instead."""
 
 BLOCKS: dict[str, dict[str, Any]] = {
@@ -30,10 +30,10 @@ BLOCKS: dict[str, dict[str, Any]] = {
     "image, OpenAI Responses": {"type": "input_image", "image_url": f"{PAGE}/plan.png"},
     "image, Anthropic": {
         "type": "image",
-        "source": {"type": "base64", "media_type": "image/png", "data": png(320, 200)},
+        "source": {"type": "base64", "media_type": "image/png", "data": png(640, 400)},
     },
-    "image, Gemini": {"type": "media", "mime_type": "image/png", "data": png(320, 240)},
-    "image, MCP result": {"type": "image", "data": png(99, 99), "mimeType": "image/png"},
+    "image, Gemini": {"type": "media", "mime_type": "image/png", "data": png(640, 440)},
+    "image, MCP result": {"type": "image", "data": png(990, 990), "mimeType": "image/png"},
     "file, data": {
         "type": "file",
         "base64": LEASE,

@@ -13,6 +13,7 @@ from ebbtide.memory.messages import text
 from tests.agents import Talk, talk
 from tests.doubles import call, together
 from tests.draws import examples
+from tests.files import png
 from tests.graph.test_budget import tokens
 from tests.test_complaints import orphans
 
@@ -35,8 +36,15 @@ STEP = st.one_of(
     st.builds(lambda turn: call("read_log", turns=turn), st.integers(1, 6)),
     st.just(call("close_effort")),
 )
-TURN = st.tuples(SAID, st.lists(STEP, max_size=3), SAID)
-"""What the user says, what the model does (results of parallel calls, or one call), its answer."""
+TURN = st.tuples(SAID, st.sampled_from([0, 0, 1, 20]), st.lists(STEP, max_size=3), SAID)
+"""What the user says, with photos; what the model does (parallel calls, or one), its answer."""
+
+
+def asking(words: str, photos: int) -> list[dict[str, Any]]:
+    """Return the content of a question with so many photos."""
+    kind = {"type": "image", "mime_type": "image/png"}
+    files = [{**kind, "base64": png(800, 600 + at)} for at in range(photos)]
+    return [{"type": "text", "text": words}, *files]
 
 
 class Found:
@@ -76,19 +84,21 @@ def test_any_conversation(turns: list[Any], above_the_floor: int) -> None:
     found = Found()
     script = [
         message
-        for _, steps, answer in turns
+        for *_, steps, answer in turns
         for message in [*(found.step(step) for step in steps), answer]
     ]
     with TemporaryDirectory() as folder:
         chat, budget = begun(Path(folder), found, script, above_the_floor)
-        states = [chat.say(question) for question, _, _ in turns]
+        asked = [asking(words, photos) for words, photos, *_ in turns]
+        states = [chat.say(question) for question in asked]
         kept = [record.messages for record in chat.records(states[-1])]
         chat.archive.close()
 
     assert max(map(tokens, chat.model.sent)) <= budget
     assert [orphans(sent.messages) for sent in chat.model.sent] == [0] * len(script)
-    for (question, steps, answer), messages in zip(turns, kept, strict=True):
+    for question, (*_, steps, answer), messages in zip(asked, turns, kept, strict=True):
         looked_up = [said for step in steps if isinstance(step, list) for said in step]
         results = [m for m in messages if m["data"].get("name") == "look_up"]
-        assert (text(messages[0]), text(messages[-1])) == (question, answer)
+        assert messages[0]["data"]["content"] == question
+        assert text(messages[-1]) == answer
         assert [text(message) for message in results] == looked_up

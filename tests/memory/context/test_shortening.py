@@ -67,7 +67,6 @@ def test_reasoning_beside_a_call_survives_its_shortening() -> None:
         ([human("hello"), *looked_up(1, LONG)], 400, "results"),
         ([human("hello"), *looked_up(64, LONG)], 12_000, "results"),
         ([human(LONG)], 400, "texts"),
-        ([human([{"type": "image", "data": "A" * 99}] * 3)], 400, "texts"),
         ([human("hello"), *looked_up(1, "no", key=LONG)], 400, "arguments"),
         ([human("hello"), *looked_up(64, LONG)], 400, "log"),
         ([human("hello"), *looked_up(2, LONG) * 40], 400, "folded"),

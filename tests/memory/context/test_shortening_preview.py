@@ -96,14 +96,6 @@ def test_arguments_stay_valid() -> None:
     assert isinstance(shown[1]["data"]["invalid_tool_calls"][0]["args"], str)
 
 
-def test_images_become_placeholders() -> None:
-    """Where texts are limited, an image is named instead of sent."""
-    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
-    shown = previews([human([{"type": "text", "text": "See: "}, picture])], Limits(9, 9))
-
-    assert shown[0]["data"]["content"] == "See: \n[image, image/png, 3 bytes]"
-
-
 def test_what_was_read_says_where_it_reads_on(talk: Conversation) -> None:
     """A result of `read_log` keeps its form: a shorter text, and the offset where the rest is."""
     talk.free = 4_000
