@@ -8,13 +8,12 @@ import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -26,7 +25,7 @@ from pydantic_settings import (
 from ..memory.archive.sql import SqlArchive
 from ..memory.attention.law import Attention
 from ..memory.errors import SettingsError
-from ..memory.settings import Settings
+from ..memory.settings import Settings, meant
 
 _log = logging.getLogger("ebbtide.config")
 
@@ -69,10 +68,12 @@ class Keys(Settings):
     """All keys of a configuration: the settings, and two that only a program decides."""
 
     model: str | None = Field(
-        None, min_length=1, description="Chat model, such as `openai:gpt-5-mini`"
+        default=None, min_length=1, description="Chat model, such as `openai:gpt-5-mini`"
     )
     root: str = Field(
-        ROOT, min_length=1, description="Folder of the archive, or the URL of its database"
+        default=ROOT,
+        min_length=1,
+        description="Folder of the archive, or the URL of its database",
     )
 
 
@@ -142,25 +143,19 @@ class _Layer:
 
     def checked(self) -> dict[str, Any]:
         """Return the values; raise `SettingsError` for an unknown name or a bad value."""
-        for name in self.values:
+        values, problems = dict[str, Any](), list[str]()
+        for name, value in self.values.items():
             if name == "user_id":
                 raise SettingsError(f"{self.places[name]}: 'user_id' may only be set by a run")
-            if name not in NAMES:
-                close = get_close_matches(str(name), NAMES, n=1)
-                meant = f"did you mean {close[0]!r}? Use" if close else "use"
-                raise SettingsError(
-                    f"{self.places[name]}: unknown key {name!r}: {meant} one of {', '.join(NAMES)}"
-                )
-        values = {name: value for name, value in self.values.items() if value is not None}
-        try:
-            Keys.model_validate(values)
-        except ValidationError as error:
-            problems = (
-                f"{self.places[str(item['loc'][0])]}: {item['loc'][0]}: {item['msg']} "
-                f"(got {item['input']!r})"
-                for item in error.errors()
-            )
-            raise SettingsError("; ".join(problems)) from error
+            if value is None and name in NAMES:
+                continue
+            try:
+                values[name] = value
+                Keys(**{name: value})
+            except SettingsError as error:
+                problems.append(f"{self.places[name]}: {error}")
+        if problems:
+            raise SettingsError("; ".join(problems))
         return values
 
 
@@ -169,7 +164,8 @@ def _from_environment() -> _Layer:
     variables = {name: PREFIX + name.upper() for name in NAMES}
     known = {*variables.values(), _REDIS_URL, f"{PREFIX}USER_ID"}
     for name in sorted({one for one in os.environ if one.startswith(PREFIX)} - known):
-        _log.warning("%s is no setting of Ebbtide and is ignored", name)
+        question = meant(name.removeprefix(PREFIX).lower(), NAMES)
+        _log.warning("%s is no setting of Ebbtide and is ignored. %s", name, question)
     values = EnvSettingsSource(_Sources)()
     return _Layer({name: values[name] for name in variables if name in values}, variables)
 

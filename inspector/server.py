@@ -1,12 +1,11 @@
 """The inspector's page and the routes of its data, on a local server and on a LangGraph server.
 
 On a local server only who knows the token sees anything. It comes once in the address, and is
-exchanged for a cookie that no script reads and no other site's request carries. On a LangGraph
-server the server authenticates, and each user sees their own sessions.
+exchanged for another secret, in a cookie that no script reads and no other site's request carries.
+On a LangGraph server the server authenticates, and each user sees their own sessions.
 """
 
 import asyncio
-import hashlib
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -91,8 +90,8 @@ def local_app(inspected: Inspected, token: str, opened: Opened | None = None) ->
 
     With `opened` the page can change what it shows.
     """
-    # Ports share their cookies: each inspector has one of its own.
-    cookie = f"ebbtide-inspector-{hashlib.sha256(token.encode()).hexdigest()[:12]}"
+    # Ports share their cookies: each inspector has one of its own, whose value is no token.
+    cookie, secret = f"ebbtide-inspector-{secrets.token_hex(6)}", secrets.token_urlsafe(32)
 
     async def of(request: Request) -> Inspected:
         del request
@@ -101,7 +100,7 @@ def local_app(inspected: Inspected, token: str, opened: Opened | None = None) ->
     def guarded(route: _Route) -> _Route:
         async def respond(request: Request) -> Response:
             given = request.cookies.get(cookie, "")
-            if not secrets.compare_digest(given.encode(), token.encode()):
+            if not secrets.compare_digest(given.encode(), secret.encode()):
                 return _refused("open the address that `ebbtide inspect` printed", 403)
             return await route(request)
 
@@ -114,7 +113,7 @@ def local_app(inspected: Inspected, token: str, opened: Opened | None = None) ->
         if not secrets.compare_digest(given.encode(), token.encode()):
             return _refused("this token is of another run: open the address printed last", 403)
         entered = RedirectResponse("/", 303, headers=_HEADERS)
-        entered.set_cookie(cookie, token, httponly=True, samesite="strict")
+        entered.set_cookie(cookie, secret, httponly=True, samesite="strict")
         return entered
 
     routes = [Route("/", entrance), *(Route(f"/{path}", guarded(to)) for path, to in _routes(of))]

@@ -1,9 +1,11 @@
 """Sessions and stored turns. A turn is a commit: its id is a hash of its content and parent."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from .errors import SettingsError
 from .messages import Message, fingerprint
 
 Event: TypeAlias = Mapping[str, Any]
@@ -17,6 +19,19 @@ ANONYMOUS = ""
 """The user of anonymous sessions, which share no memory. User ids are never empty."""
 
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def without_controls(key: str, name: str) -> str:
+    """Return the id of a user or a thread; raise `SettingsError` for control characters in it.
+
+    Stores change them: LangGraph takes NUL out of an id, which then is another one.
+    """
+    if _CONTROL.search(name):
+        raise SettingsError(f"{key}: pass an id without control characters (got {name!r})")
+    return name
+
+
 @dataclass(frozen=True, slots=True)
 class Owner:
     """A session: its user, its thread, and the checkpoint namespace of the agent in a graph."""
@@ -24,6 +39,11 @@ class Owner:
     user: str
     thread: str
     namespace: str = ""
+
+    def __post_init__(self) -> None:
+        """Raise `SettingsError` for an id with control characters."""
+        without_controls("user_id", self.user)
+        without_controls("thread_id", self.thread)
 
     @property
     def anonymous(self) -> bool:

@@ -1,7 +1,10 @@
 """The settings of an agent, which are also the context schema of its graph."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import snowballstemmer
@@ -9,6 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from .errors import SettingsError
 from .messages import clean
+from .record import without_controls
+
+_log = logging.getLogger("ebbtide.config")
 
 ATTENTION_THRESHOLD = 40.0
 """Minimum strength in attention. An unused memory of base 50 stays above it for 20 days."""
@@ -16,6 +22,9 @@ ATTENTION_THRESHOLD = 40.0
 
 LANGUAGES = frozenset(snowballstemmer.algorithms()) - {"porter", "dutch_porter"}
 """Languages whose words can be stemmed; the others are older ways to stem English and Dutch."""
+
+_NEAR = 0.75
+"""Likeness from which an unknown name is taken for a setting's: `user` is none, `userId` is one."""
 
 _ALL_TURNS = 1_000_000_000
 """More turns than a session has."""
@@ -27,88 +36,124 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     context_budget: int = Field(
-        16_000, ge=2_000, le=2_000_000, description="Token limit for everything that is sent"
+        default=16_000,
+        ge=2_000,
+        le=2_000_000,
+        description="Token limit for everything that is sent",
     )
     ambient_window: int = Field(
-        10,
+        default=10,
         ge=0,
         le=10_000,
         description="Ambient turns that a new plan shows; half as many more may collect; 0 = all",
     )
     rebuild: Literal["on-change", "every-turn"] = Field(
-        "on-change",
+        default="on-change",
         description="When text that is due leaves: with the next change of the plan, or each turn",
     )
     messages_window: int | None = Field(
-        2,
+        default=2,
         ge=0,
         le=100,
         description="Earlier turns kept in `messages`, for chat pages; None = all, and all rounds",
     )
     max_tool_rounds: int | None = Field(
-        None,
+        default=None,
         ge=0,
         le=1_000,
         description="Maximum rounds of tool calls in a turn; None = no limit",
     )
     decay_threshold: int = Field(
-        3, ge=1, le=100_000, description="Turns without a reference until an expanded log collapses"
+        default=3,
+        ge=1,
+        le=100_000,
+        description="Turns without a reference until an expanded log collapses",
     )
     min_keyword_overlap: int = Field(
-        2, ge=1, le=50, description="Distinctive keywords in a message that count as a reference"
+        default=2,
+        ge=1,
+        le=50,
+        description="Distinctive keywords in a message that count as a reference",
     )
     summary_eviction_threshold: int = Field(
-        20, ge=1, le=100_000, description="Turns without a reference until a summary is evicted"
+        default=20,
+        ge=1,
+        le=100_000,
+        description="Turns without a reference until a summary is evicted",
     )
     search_limit: int = Field(
-        5, ge=1, le=50, description="Maximum efforts and turns that `search_efforts` returns"
+        default=5,
+        ge=1,
+        le=50,
+        description="Maximum efforts and turns that `search_efforts` returns",
     )
     semantic_floor: float = Field(
-        0.3, ge=0, le=1, description="Minimum cosine for text that shares no word, with embeddings"
+        default=0.3,
+        ge=0,
+        le=1,
+        description="Minimum cosine for text that shares no word, with embeddings",
     )
     recall_hints: int = Field(
-        3, ge=0, le=20, description="Maximum hints at archived efforts per user message; 0 = off"
+        default=3,
+        ge=0,
+        le=20,
+        description="Maximum hints at archived efforts per user message; 0 = off",
     )
     summary_max_tokens: int = Field(
-        120, ge=20, le=4_000, description="Maximum length of a summary, in tokens"
+        default=120, ge=20, le=4_000, description="Maximum length of a summary, in tokens"
     )
     anchor: Literal["on-change", "always", "off"] = Field(
-        "on-change", description="When the model writes its state block"
+        default="on-change", description="When the model writes its state block"
     )
     compression: Literal["salience", "protected-core", "off"] = Field(
-        "salience", description="How the older part of a long open effort is compressed"
+        default="salience", description="How the older part of a long open effort is compressed"
     )
     extraction_model: str | None = Field(
-        None, min_length=1, description="Model that chooses quotes (default: the agent's)"
+        default=None, min_length=1, description="Model that chooses quotes (default: the agent's)"
     )
     compression_model: str | None = Field(
-        None, min_length=1, description="Model that writes backgrounds (default: the agent's)"
+        default=None,
+        min_length=1,
+        description="Model that writes backgrounds (default: the agent's)",
     )
     similarity_threshold: float = Field(
-        0.85, gt=0, le=1, description="Similarity above which two quotes are merged"
+        default=0.85, gt=0, le=1, description="Similarity above which two quotes are merged"
     )
     attention_threshold: float = Field(
-        ATTENTION_THRESHOLD,
+        default=ATTENTION_THRESHOLD,
         gt=0,
         le=100,
         description="Minimum strength of a memory in attention",
     )
     attention_limit: int = Field(
-        10, ge=0, le=200, description="Maximum memories surfaced when a session starts; 0 = off"
+        default=10,
+        ge=0,
+        le=200,
+        description="Maximum memories surfaced when a session starts; 0 = off",
     )
     language: str = Field(
-        "english",
+        default="english",
         description="Language of the users if a text is too short to show it, such as finnish",
     )
     timezone: str = Field(
-        "",
+        default="",
         description="Time zone of dates and hours, such as Europe/Berlin; default: the machine's",
     )
     user_id: str | None = Field(
-        None,
+        default=None,
         coerce_numbers_to_str=True,
         description="The user of the run; cannot be set for the agent",
     )
+
+    if not TYPE_CHECKING:  # type checkers take the arguments from the fields
+
+        def __init__(self, **values: Any) -> None:
+            """Raise `SettingsError` for unknown names and bad values, all in one plain line."""
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                names = [name for name in type(self).model_fields if name != "user_id"]
+                raise SettingsError(describe(error, names)) from None
 
     def __repr_args__(self) -> Iterator[tuple[str, Any]]:
         """Yield what differs from the defaults, which is what a person looks for.
@@ -140,6 +185,32 @@ class Settings(BaseModel):
         return _ALL_TURNS if self.messages_window is None else self.messages_window
 
 
+def describe(error: ValidationError, names: Sequence[str] = ()) -> str:
+    """Return what is wrong with each field in one line, quoting the values.
+
+    With the `names` of all fields, an unknown one is told with the one that is meant.
+    """
+
+    def told(item: Mapping[str, Any]) -> str:
+        name = ".".join(map(str, item["loc"]))
+        if names and item["type"] == "extra_forbidden":
+            use = f"{question} Use" if (question := meant(name, names)) else "use"
+            return f"unknown key {name!r}: {use} one of {', '.join(names)}"
+        return f"{name}: {item['msg']} (got {item['input']!r})"
+
+    return "; ".join(told(dict(item)) for item in error.errors())
+
+
+def meant(name: str, names: Sequence[str] = ()) -> str:
+    """Return the question after the setting that a name nearly is, "" if it is none.
+
+    >>> meant("contxt_budget"), meant("tenant")
+    ("did you mean 'context_budget'?", '')
+    """
+    close = get_close_matches(name, [*(names or Settings.model_fields)], n=1, cutoff=_NEAR)
+    return f"did you mean {close[0]!r}?" if close else ""
+
+
 def user_named(user: object) -> str:
     """Return a user id as text; raise `SettingsError` if it is not valid.
 
@@ -151,7 +222,14 @@ def user_named(user: object) -> str:
         raise SettingsError(
             f"user_id: pass a non-empty string without lone surrogates (got {user!r})"
         )
-    return name
+    return without_controls("user_id", name)
+
+
+@lru_cache(maxsize=100)
+def _warn_of(name: str) -> None:
+    """Warn once of a key of a run's context that is nearly a setting."""
+    if question := meant(name):
+        _log.warning("the context has %r, which is no setting: %s", name, question)
 
 
 def resolve(context: object, defaults: Settings) -> Settings:
@@ -170,6 +248,8 @@ def resolve(context: object, defaults: Settings) -> Settings:
         names = [name for name in names if name in context.model_fields_set]
     if isinstance(context, Mapping):
         chosen = {name: context[name] for name in names if name in context}
+        for name in context.keys() - chosen.keys():
+            _warn_of(str(name))
     else:
         values = {name: getattr(context, name, None) for name in names}
         chosen = {
@@ -180,15 +260,4 @@ def resolve(context: object, defaults: Settings) -> Settings:
         }
     if chosen.get("user_id") not in (None, ""):
         chosen["user_id"] = user_named(chosen["user_id"])
-    try:
-        return Settings(**{**defaults.model_dump(), **chosen}) if chosen else defaults
-    except ValidationError as error:
-        raise SettingsError(describe(error)) from error
-
-
-def describe(error: ValidationError) -> str:
-    """Return what is wrong with each field in one line, quoting the values."""
-    return "; ".join(
-        f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']} (got {item['input']!r})"
-        for item in error.errors()
-    )
+    return Settings(**{**defaults.model_dump(), **chosen}) if chosen else defaults

@@ -27,14 +27,13 @@ from tenacity import (
     AsyncRetrying,
     RetryCallState,
     Retrying,
-    before_sleep_log,
     retry_if_exception,
     stop_after_attempt,
     stop_before_delay,
     wait_exponential_jitter,
 )
 
-from ..memory.errors import AnswerError
+from ..memory.errors import AnswerError, EbbtideError
 from ..memory.metrics import cached_of
 from ..memory.questions import Asks, Question, Result, What
 from ..prompts.loader import render
@@ -173,8 +172,10 @@ def _attempts(
         try:
             answer = yield from _answered(model, step, config)
         except Exception as error:  # noqa: BLE001 (as above)
-            failed = f"{type(error).__name__}: {str(error)[:200]}"
-            _log.warning("call failed: %s", failed)
+            is_own = isinstance(error, EbbtideError)
+            failed = str(error) if is_own else type(error).__name__
+            _log.warning("no answer to %s: %s", step.what, failed)
+            _log.debug("%s: %s", type(error).__name__, error)  # it may quote users and keys
             answer = AnswerError(failed)
             answer.__cause__ = error
         name = getattr(model, "model_name", None) or getattr(model, "model", None)
@@ -305,11 +306,18 @@ def retry_after(error: BaseException | None, now: datetime) -> float:
     return 0.0
 
 
+def _before_sleep(state: RetryCallState) -> None:
+    """Log the attempt that failed and the wait; a provider's own text may quote users and keys."""
+    error, wait = state.outcome and state.outcome.exception(), state.upcoming_sleep
+    _log.warning("the model failed (%s): next attempt in %.1f s", type(error).__name__, wait)
+    _log.debug("%s: %s", type(error).__name__, error)
+
+
 _RETRYING: Any = {
     "retry": retry_if_exception(is_transient),
     "stop": _is_over,
     "wait": _wait,
-    "before_sleep": before_sleep_log(_log, logging.WARNING),
+    "before_sleep": _before_sleep,
     "reraise": True,
 }
 """Tenacity's arguments: LangChain's `with_retry` knows no `Retry-After`, and logs no wait."""

@@ -21,7 +21,7 @@ from ..errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
 from ..facts import Fact
 from ..messages import clean
 from ..names import session_name
-from ..record import Group, Owner, Part, Record, Tip
+from ..record import Group, Owner, Part, Record, Tip, without_controls
 from ..search.embeddings import Embedder
 from ..settings import ATTENTION_THRESHOLD
 from . import facts, parts
@@ -262,6 +262,7 @@ class SqlArchive(Archive):
     def delete_user(
         self, user: str, also: Callable[[Sequence[Owner]], None] | None = None
     ) -> Deleted:
+        without_controls("user_id", user)
         if not self.database.exists():
             return Deleted(())
         with self.database.writing() as connection:
@@ -373,6 +374,7 @@ class SqlArchive(Archive):
 
     def _session_rows(self, user: str, *conditions: Any) -> list[Row[Any]]:
         """Return the rows of a user's sessions, also hidden ones, that meet the conditions."""
+        without_controls("user_id", user)
         if not self.database.exists():
             return []
         query = select(sessions).join(users, users.c.id == sessions.c.owner)

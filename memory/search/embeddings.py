@@ -1,5 +1,6 @@
 """Embeddings of texts: vectors of length 1, so that their dot products are cosines."""
 
+import logging
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from ..errors import EmbeddingError, SettingsError
 from ..messages import clean
+
+_log = logging.getLogger("ebbtide.search")
 
 Vector: TypeAlias = "array[float]"
 """A vector of length 1, in float32; zeros for a text without a meaning."""
@@ -144,7 +147,8 @@ def _unit_rows(embed: Callable[[Any], Any], text: Any) -> list[Vector]:
     try:
         return [_unit([float(number) for number in row]) for row in embed(text)]
     except Exception as error:  # a model may raise anything, and return anything
-        raise EmbeddingError(f"{type(error).__name__}: {str(error)[:200]}") from error
+        _log.debug("the embedding model failed: %s", error)  # it may quote users and keys
+        raise EmbeddingError(type(error).__name__) from error
 
 
 def _unit(row: Sequence[float]) -> Vector:

@@ -11,8 +11,8 @@ import pytest
 from tests.cli.commands_run import run, talked
 from tests.processes import ended
 
-HIDING = "a\n\u202e\u200b"
-"""A name that leaves its line, turns what follows, and looks like another."""
+HIDING = "a\u202e\u200b"
+"""A name that turns what follows, and looks like another."""
 
 
 NAMING = (

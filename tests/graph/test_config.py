@@ -181,7 +181,7 @@ def test_variables_that_are_no_settings_are_told_and_ignored(
 
     assert (config.settings, config.sources) == (Settings(), {})
     assert [record.getMessage() for record in caplog.records] == [
-        "EBBTIDE_MODLE is no setting of Ebbtide and is ignored"
+        "EBBTIDE_MODLE is no setting of Ebbtide and is ignored. did you mean 'model'?"
     ]
 
 

@@ -77,7 +77,8 @@ def test_a_failing_model_fails_no_turn(tmp_path: Path, caplog: pytest.LogCapture
     chat.say("What was the kitten named?")
 
     assert chat.said(first) == [CAT]
-    assert caplog.text.count("turns without a vector: ConnectionError: no route to host") == 1
+    assert caplog.text.count("turns without a vector: ConnectionError: ") == 1
+    assert "no route to host" not in caplog.text
     assert CAT in found(chat)
 
 

@@ -1,6 +1,7 @@
 """The turn loop through the real graph: efforts, tools, limits."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -13,6 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import DiskArchive, Settings, commands, create_memory_agent, restore, transcript
 from ebbtide.memory.errors import InputError, SettingsError
+from ebbtide.memory.record import Owner
 from tests.agents import ENTRIES, SUMMARY, THREAD, referenced, talk
 from tests.doubles import ScriptedModel, call, together
 from tests.graph.journeys import EXACT
@@ -222,6 +224,22 @@ def test_thread_id_of_any_kind(tmp_path: Path, thread: Any) -> None:
 
     assert chat.said(state) == ["one", "two"]
     assert chat.archive.users() == ("0",)
+
+
+def test_thread_id_with_a_control_character(tmp_path: Path) -> None:
+    """Runs, commands and the archive refuse it: stores change such ids into others."""
+    chat = talk(tmp_path, ["a"])
+    config: Any = {"configurable": {"thread_id": "t\0"}}
+    doors: tuple[Callable[[], object], ...] = (
+        lambda: chat.say("one", config),
+        lambda: commands.messages(chat.agent, config),
+        lambda: chat.archive.newest(Owner("", "t\x1b")),
+        lambda: chat.archive.sessions("ann\n"),
+    )
+
+    for door in doors:
+        with pytest.raises(SettingsError, match="without control characters"):
+            door()
 
 
 def test_call_without_an_id_from_outside(tmp_path: Path) -> None:

@@ -359,7 +359,7 @@ class Asking:
         return "ann"
 
 
-ODD: list[Any] = [Asking().user_id, UUID(int=5), b"ann", "u\ud800", True, 1.5]
+ODD: list[Any] = [Asking().user_id, UUID(int=5), b"ann", "u\ud800", "ann\0", True, 1.5]
 
 
 @pytest.mark.parametrize("user", ODD)

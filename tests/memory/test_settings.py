@@ -1,12 +1,15 @@
 """The settings: their limits, and which of several sources a run takes them from."""
 
+import subprocess
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
 from ebbtide.memory.errors import SettingsError
 from ebbtide.memory.settings import Settings, resolve
+from tests.processes import ROOT
 
 
 @dataclass(frozen=True)
@@ -20,10 +23,45 @@ class Foreign:
         return self.tenant
 
 
-def test_an_unknown_setting_is_an_error() -> None:
-    """A name that is no setting raises."""
-    with pytest.raises(ValidationError, match=r"budget\n  Extra inputs are not permitted"):
-        Settings(budget=5_000)  # type: ignore[call-arg]  # wrong on purpose
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("contxt_budget", "^unknown key 'contxt_budget': did you mean 'context_budget'"),
+        ("zzz", "^unknown key 'zzz': use one of context_budget, "),
+        ("context_budget", "^context_budget: "),
+    ],
+)
+def test_an_unknown_setting_is_an_error(name: str, said: str) -> None:
+    """A name that is no setting raises, and so does a bad value, each in a plain line."""
+    with pytest.raises(SettingsError, match=said):
+        Settings(**{name: 1})
+
+
+def test_a_key_that_is_nearly_a_setting_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """A run's context may have keys of the application; one that looks like ours is a warning."""
+    context = {"decay_treshold": 3, "tenant": "x", "user": "ann"}
+
+    assert resolve(context, Settings()) == Settings()
+    (warning,) = [record.getMessage() for record in caplog.records]
+    assert "'decay_treshold'" in warning
+    assert "did you mean 'decay_threshold'?" in warning
+
+
+def test_a_program_that_is_checked_without_plugins(tmp_path: Path) -> None:
+    """Every setting has a default that type checkers see."""
+    program = "from ebbtide import Settings\nSettings(context_budget=4_000)\n"
+    (tmp_path / "program.py").write_text(program, "utf-8")
+    options = [
+        "--strict",
+        "--config-file=",
+        f"--cache-dir={ROOT / '.mypy_cache' / 'user'}",
+        "--follow-imports=silent",
+    ]
+    command = [sys.executable, "-m", "mypy", *options, "program.py"]
+
+    done = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stdout
 
 
 def test_several_bad_settings_are_all_named() -> None:

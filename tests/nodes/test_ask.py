@@ -125,14 +125,15 @@ def test_the_last_error_is_raised(
 
 
 def test_a_provider_says_how_long_to_wait(caplog: pytest.LogCaptureFixture) -> None:
-    """The seconds of its Retry-After are waited for, and the wait is logged."""
+    """The seconds of its Retry-After are waited for; the wait is logged without its words."""
     caplog.set_level(logging.WARNING, "ebbtide.calls")
 
     found = both(PLAIN, [Fail(429, retry_after=0.3), Say("It is 8443.")])
 
     assert [answer for answer, _ in found] == ["It is 8443."] * 2
     assert all(requests[1].at - requests[0].at >= 0.3 for _, requests in found)
-    assert caplog.text.count("in 0.3 seconds as it raised") == 2
+    assert caplog.text.count("next attempt in 0.3 s") == 2
+    assert "Error code" not in caplog.text
 
 
 @pytest.mark.parametrize(("question", "asked"), [(STRUCTURED, 3), (PLAIN, 2)])

@@ -147,9 +147,9 @@ def test_a_rule_may_go_on_without_an_answer(error: Exception) -> None:
     calls: list[QuestionCost] = []
     found = drive(trying(), models(ScriptedModel(structured=[error] * 4)), calls.append)
 
-    assert found == f"without: {type(error).__name__}: {error}"
+    assert found == f"without: {type(error).__name__}"
     assert [(call.what, call.model, call.failed) for call in calls] == [
-        ("summary", "ScriptedModel", f"{type(error).__name__}: {error}")
+        ("summary", "ScriptedModel", type(error).__name__)
     ]
 
 

@@ -192,7 +192,7 @@ def test_another_model_that_fails_changes_nothing(archive: Archive) -> None:
     tip, other = populate(archive), Fails(*SYNONYMS, seed=1)
     embedded(archive)
 
-    with pytest.raises(EmbeddingError, match="too slow"):
+    with pytest.raises(EmbeddingError, match="TimeoutError"):
         embedded(archive, other)
 
     assert [one.turn for one in found(archive, tip, "ashen kitten")] == [2]
@@ -205,7 +205,7 @@ def test_a_failing_model_changes_nothing(archive: Archive) -> None:
     tip, model = populate(archive), Concepts(*SYNONYMS)
     embedded(archive, limit=1)
     model.error = TimeoutError("too slow")
-    with pytest.raises(EmbeddingError, match="too slow"):
+    with pytest.raises(EmbeddingError, match="TimeoutError"):
         embedded(archive, model)
     model.error = None
 

@@ -75,8 +75,7 @@ def test_a_failing_model_is_done_without(caplog: pytest.LogCaptureFixture) -> No
     assert failed[0] == lexical(["the cat"], ["the feline"])
     (record,) = caplog.records
     assert record.getMessage() == (
-        "salient items are compared by their letters: ConnectionError: no route to host: "
-        "check the embedding model"
+        "salient items are compared by their letters: ConnectionError: check the embedding model"
     )
     assert similarity(["the cat"], ["the feline"])[0] == pytest.approx([1])
 

@@ -72,11 +72,11 @@ def test_a_wrong_answer_is_an_error(bend: Callable[[list[list[float]]], Any]) ->
 
 
 def test_the_error_says_what_failed() -> None:
-    """Whatever the model raises is one kind of error, which quotes it."""
+    """Whatever the model raises is one kind of error, which names its type."""
     model = Concepts()
     model.error = ConnectionError("no route to host")
 
-    with pytest.raises(EmbeddingError, match="ConnectionError: no route to host"):
+    with pytest.raises(EmbeddingError, match=r"^ConnectionError: "):
         _ = Embedder(model).size
 
 

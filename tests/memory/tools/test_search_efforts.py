@@ -206,7 +206,8 @@ def test_a_query_that_cannot_be_embedded(
     talk.ask("auth fix?")
 
     assert talk.call("search_efforts", query="auth fix")["results"][0]["id"] == "auth-bug"
-    assert "could not be embedded: TimeoutError: too slow" in caplog.text
+    assert "could not be embedded: TimeoutError: " in caplog.text
+    assert "too slow" not in caplog.text
 
 
 def test_the_results_fit_into_the_free_budget(talk: Conversation) -> None:
