@@ -56,6 +56,7 @@ def current(items: tuple[Item, ...]) -> list[str]:
         ("Retries must be on.", "Retries must not be on.", False),
         ("We can't use cookies.", "We can use cookies.", False),
         ("Send the contract to Maria.", "Send the contract to Jonas.", False),
+        ("Anna checks the design.", "Ben looks at the design today.", False),
         ("The key is in config/dev.yaml.", "The key is in config/prod.yaml.", False),
         ("Copy the file from A to B.", "Copy the file from B to A.", False),
         ("Ask before deleting files.", "Ask after deleting files.", False),
