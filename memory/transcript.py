@@ -228,16 +228,6 @@ def _place_after(turn: str, speaker: str, part: str) -> tuple[str, str]:
     return turn, speaker
 
 
-def in_one_line_each(messages: Sequence[Message]) -> list[tuple[str, str]]:
-    r"""Return what each message says in one line, after who says it.
-
-    >>> in_one_line_each([{"type": "human", "data": {"content": "Which\nport?"}}])
-    [('user: ', 'Which port?')]
-    """
-    lines = (line for message in messages for line in _lines(message))
-    return [(label, " ".join(words.split())) for label, words, _ in lines]
-
-
 def visible_text(message: Message, between: str = "") -> str:
     r"""Return the text of a message without the model's state blocks; `between` as in `text`.
 

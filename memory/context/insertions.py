@@ -16,7 +16,6 @@ from ..transcript import Logged
 from .attached import CallKey, log_results, log_rounds, results_of, turns_of_log, with_calls
 from .budget import PartName, log_limit
 from .forms import PREVIEW, edges, has_long_results, is_whole
-from .hints import Hint, hint_lines
 from .plan import Plan
 from .quotes import Quoted, log_quote
 from .rounds import RESULT_SHARE
@@ -36,9 +35,10 @@ class Insertion:
 Insertions: TypeAlias = dict[CallKey, Insertion]
 
 
-def hint_notes(work: RunningTurn, turn: Logged, hints: Sequence[Hint]) -> list[Message]:
-    """Return hints as a note, from what the archive had before the turn; none if all are erased."""
-    lines = hint_lines(work.view.as_of(turn.turn - 1), hints)
+def hint_notes(work: RunningTurn, turn: Logged, names: Sequence[str]) -> list[Message]:
+    """Return hints as a note; none if the efforts were erased."""
+    stored = work.view.as_of(turn.turn - 1).efforts_named(names, ())
+    lines = [f"- {effort.id}" for effort in stored if effort.summary or effort.goal]
     return [work.fences.note(render("hints", quote="\n".join(lines)))] if lines else []
 
 
@@ -125,8 +125,7 @@ def insertions_of(
     related = {event["effort"]: event["related"] for event in events if "related" in event}
     for _, call, result in results_of(turn.messages, ("open_effort",)) if related else ():
         efforts = related.get(str(result.get("effort_id")), ())
-        hints = [{"effort": effort, "offset": 0} for effort in efforts]
-        for message in hint_notes(work, turn, hints):
+        for message in hint_notes(work, turn, efforts):
             name: PartName = "turn" if turn.turn == work.view.running.turn else "turns"
             insertions[call] = Insertion(((name, message),))
     logs = {effort for effort, place in plan.logs.items() if place == turn.turn}

@@ -236,7 +236,7 @@ def test_change_of_subject(tmp_path: Path) -> None:
     about = here.say("I plan an axios interceptor for the shop.", config=session("b"))
     again = here.say("Shall the axios interceptor retry?", config=session("b"))
 
-    sent = [said.first.text.count("- a/auth-bug:") for said in (before, about, again)]
+    sent = [said.first.text.count("- a/auth-bug\n") for said in (before, about, again)]
     assert sent == [0, 1, 1]
 
 

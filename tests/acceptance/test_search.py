@@ -218,16 +218,19 @@ def evicted(tmp_path_factory: pytest.TempPathFactory) -> Stage:
     [
         ("Do the axios interceptor and refresh tokens work?", 3, True),
         ("Do the axios interceptor and refresh tokens work?", 0, False),
+        ("How did that auth thing end?", 3, True),
         ("continue", 3, False),
+        ("go on", 3, False),
         ("yes", 3, False),
         ("I like sailing.", 3, False),
     ],
 )
 def test_recall_hints(evicted: Stage, words: str, hints: int, shown: bool) -> None:
-    """02, Recall hints: what the message clearly points at is named before it."""
+    """02, Recall hints: what the message clearly points at is named before it, and no more."""
     said = evicted.say(words, context={"recall_hints": hints})
 
-    assert ("axios" in recalled(said.first)) is shown
+    assert ("- auth-bug\n" in recalled(said.first)) is shown
+    assert AUTH.summary not in recalled(said.first)
 
 
 def test_hint_is_no_reference(evicted: Stage) -> None:
