@@ -4,15 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain.chat_models import init_chat_model
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.messages.ai import UsageMetadata
-from pydantic import BaseModel
 
 from ebbtide.evaluation.answers import AnswerMissingError, Answers, Calls
-from ebbtide.evaluation.lines import LinesError
 from tests.doubles import ScriptedModel, call
-from tests.openai_server import Structured, serving
 
 USED = UsageMetadata(input_tokens=10, output_tokens=2, total_tokens=12)
 
@@ -69,14 +65,6 @@ def test_a_request_is_its_messages(path: Path) -> None:
             player.invoke(request)
 
 
-def test_of_two_answers_the_later_counts(path: Path) -> None:
-    """A question that was asked again has its last answer, also in a file that goes on."""
-    recording(path, "One.").invoke("a")
-    recording(path, OSError("gone"), "Two.").with_retry().invoke("a")
-
-    assert called(replaying(path)).invoke("a").text == "Two."
-
-
 def test_a_request_that_was_not_recorded(path: Path) -> None:
     """A call without a recorded answer is an error that names the file, and is counted."""
     recording(path, "One.").invoke("a")
@@ -102,51 +90,3 @@ def test_costs() -> None:
     assert Calls().usage(0, prices) == {"model_read": 0, "model_written": 0, "cost": 0.0}
     assert calls.usage(0, prices) == {}
     assert calls.usage(3, None) == {"model_read": 0, "model_written": 0, "cost": None}
-
-
-def test_structured_answers_are_replayed(path: Path) -> None:
-    """Structured output is read again by the model's own parser."""
-    schema = {"title": "S", "type": "object", "properties": {"score": {"type": "integer"}}}
-    model = ScriptedModel(structured=[{"score": 1}])
-    model = model.model_copy(update={"cache": Calls(Answers(path))})
-    said = model.with_structured_output(schema).invoke("a")
-    player = called(replaying(path))
-
-    assert player.with_structured_output(schema).invoke("a") == said == {"score": 1}
-
-
-class Port(BaseModel):
-    """A structured answer."""
-
-    port: int
-
-
-def test_a_parsed_answer_is_replayed(path: Path) -> None:
-    """OpenAI's client keeps the parsed object in its message; it is there again."""
-    calls = Calls(Answers(path))
-    with serving(Structured({"port": 8443})) as server:
-        model = init_chat_model("openai:gpt-5-mini", base_url=server.url, api_key="x", cache=calls)
-        said = model.with_structured_output(Port).invoke("Which port?")
-    player = model.model_copy(update={"cache": replaying(path)})
-
-    assert player.with_structured_output(Port).invoke("Which port?") == said == Port(port=8443)
-
-
-@pytest.mark.parametrize(
-    "text", ["nonsense\n", "[]\n", "{}\n", '{"request": 1, "answer": ""}\n', '{"trial": "a"}\n']
-)
-def test_a_file_of_something_else(path: Path, text: str) -> None:
-    """A file that holds something else is refused by its name."""
-    path.write_text(text, encoding="utf-8")
-
-    with pytest.raises(LinesError, match=r"answers\.jsonl', line 1: no RecordedAnswer"):
-        Answers(path)
-
-
-def test_calls_are_not_cleared() -> None:
-    """LangChain's call to clear its caches does not touch the calls of a trial."""
-    calls = Calls()
-    called(calls, "One.").invoke("a")
-    calls.clear()
-
-    assert len(calls.answers) == 1

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import Result
 
 from ebbtide.evaluation.results import REPLAYED, TrialResult
-from ebbtide.evaluation.strategies import OURS, STRATEGIES, FullHistory
-from ebbtide.evaluation.strategy_protocol import Context, Strategy, StrategyInputs
+from ebbtide.evaluation.strategies import OURS, STRATEGIES
+from ebbtide.evaluation.strategy_protocol import Context, Strategy
 from ebbtide.evaluation.template import SHIPPED, TemplateTurn, read_template
 from tests.evaluation.answering import answer, pointed_at
 from tests.evaluation.commands import MODEL, evaluated, rows, trials
@@ -122,18 +122,6 @@ def test_the_files_and_what_is_printed(tmp_path: Path, server: OpenAIServer) -> 
     assert row["metrics"]["constraint_recall"]["mean"] == 0
 
 
-def test_the_cost_of_a_summary(tmp_path: Path, server: OpenAIServer) -> None:
-    """One summary of 1,000 and 100 tokens at each of two points: 2 x (1,000 x 1 + 100 x 10)."""
-    options = ("--strategy", "summarization-middleware", "--prices", "1,10", *MODEL)
-    done = evaluated(tmp_path, *options, "--template", "research-synthesis-001")
-    (row,) = rows(tmp_path)
-
-    assert done.exit_code == 0
-    assert server.requests
-    assert row["metrics"]["model_read"]["mean"] == 2_000
-    assert row["metrics"]["cost"]["mean"] == pytest.approx(0.004)
-
-
 def test_a_run_goes_on_where_it_was(tmp_path: Path, server: OpenAIServer) -> None:
     """What is done is not done again; more trials and other strategies come to it."""
     evaluated(tmp_path, *SIMPLE, "--strategy", "full-history")
@@ -157,20 +145,6 @@ def test_a_run_goes_on_where_it_was(tmp_path: Path, server: OpenAIServer) -> Non
         *(("rolling-window", 1), ("rolling-window", 2)),
     ]
     assert [row["trials"] for row in rows(tmp_path)] == [2, 2]
-
-
-def test_a_run_goes_on_with_its_settings(tmp_path: Path) -> None:
-    """Trials with other settings do not come into the same table."""
-    config = tmp_path / "ebbtide.yaml"
-    options = ("--model", "scripted", "--template", "test-simple", "--strategy", "ebbtide")
-    config.write_text("context_budget: 5000\n", encoding="utf-8")
-    first = evaluated(tmp_path, *options, "--config", str(config))
-    config.write_text("context_budget: 9000\n", encoding="utf-8")
-    other = evaluated(tmp_path, *options, "--config", str(config), "--trials", "2")
-
-    assert (first.exit_code, other.exit_code) == (0, 1)
-    assert "settings {'context_budget': 5000}" in other.output
-    assert [one.trial for one in trials(tmp_path)] == [1]
 
 
 def test_trials_with_errors_are_repeated(tmp_path: Path, server: OpenAIServer) -> None:
@@ -201,40 +175,6 @@ def test_a_key_that_a_provider_repeats_is_in_no_result(
     assert "sk-secret-1" not in done.output
     assert b"no such key: ***" in kept
     assert b"sk-secret-1" not in kept
-
-
-class Late(Strategy):
-    """Cannot be made while `missing`."""
-
-    name = "late"
-    missing = True
-
-    def __init__(self, inputs: StrategyInputs) -> None:
-        """Begin, or fail."""
-        super().__init__(inputs)
-        if self.missing:
-            raise ImportError("no such package")
-
-    def _compressed(self, _turns: Sequence[TemplateTurn]) -> Context:
-        return Context()
-
-
-def test_the_others_go_on_without_a_strategy_that_cannot_begin(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The trials of the others are kept, its own has an error; the next run tries it again."""
-    both = {"late": Late, "full-history": FullHistory}
-    monkeypatch.setattr("ebbtide.evaluation.strategies.STRATEGIES", both)
-    options = ("--model", "scripted", "--template", "test-simple", "--strategy", "late")
-    first = evaluated(tmp_path, *options, "--strategy", "full-history")
-    begun = {one.strategy: len(one.points) for one in trials(tmp_path)}
-    monkeypatch.setattr(Late, "missing", False)
-    second = evaluated(tmp_path, *options)
-
-    assert (first.exit_code, second.exit_code) == (1, 0)
-    assert "late/test-simple/1: beginning: ImportError: no such package" in first.output
-    assert begun == {"late": 0, "full-history": 1}
-    assert len(trials(tmp_path)[-1].points) == 1
 
 
 class Meeting(Strategy):
@@ -292,22 +232,6 @@ def test_recorded_answers_are_replayed(
     assert REPLAYED in done.output
 
 
-def test_a_recording_goes_on(tmp_path: Path, server: OpenAIServer) -> None:
-    """A recording that was killed in a line, or in which calls failed, goes on."""
-    answers = tmp_path / "answers.jsonl"
-    simple = ("--strategy", "full-history", *SIMPLE)
-    options = (*simple, "--record", str(answers))
-    server.answers = lambda _: Fail(400)
-    evaluated(tmp_path / "first", *options)
-    answers.write_bytes(b'{"request": "full-')
-    server.answers = answer
-    evaluated(tmp_path / "first", *options)
-    done = evaluated(tmp_path / "second", *simple, "--replay", str(answers))
-
-    assert done.exit_code == 0, done.output
-    assert [one.errors for one in trials(tmp_path / "second")] == [()]
-
-
 def test_a_replay_of_what_was_not_recorded(tmp_path: Path, server: OpenAIServer) -> None:
     """A request that was not recorded is an error of its trial; nobody is asked."""
     answers = tmp_path / "answers.jsonl"
@@ -327,18 +251,3 @@ def test_the_scripted_model_needs_no_key(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert [row["strategy"] for row in rows(tmp_path)] == sorted(OURS)
     assert all("goal_coherence" not in row["metrics"] for row in rows(tmp_path))
-
-
-def test_two_models_compress(tmp_path: Path, server: OpenAIServer) -> None:
-    """One chooses the quotes, one writes the background, and the third answers the probes."""
-    pair = ("--extraction-model", "openai:gpt-4o", "--compression-model", "openai:gpt-4o-mini")
-    done = evaluated(tmp_path, *SIMPLE, *pair, "--strategy", "selective-salience")
-
-    (trial,) = trials(tmp_path)
-    (point,) = trial.points
-    asked = [request.body["model"] for request in server.requests]
-    assert done.exit_code == 0
-    assert (asked.count("gpt-4o"), asked.count("gpt-4o-mini")) == (1, 1)
-    assert trial.setup.settings["extraction_model"] == "openai:gpt-4o"
-    assert [one.verdict for one in point.chosen] == ["mended", "fabricated"]
-    assert len(point.quotes or ()) == 1

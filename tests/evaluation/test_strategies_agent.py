@@ -1,7 +1,6 @@
 """The whole agent as a strategy."""
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -9,15 +8,14 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from ebbtide.evaluation.harness import size
-from ebbtide.evaluation.strategies import BUDGET, EbbtideAgent, StrategyError
+from ebbtide.evaluation.strategies import BUDGET, EbbtideAgent
 from ebbtide.evaluation.strategy_protocol import (
     Context,
     StrategyInputs,
     after,
-    as_messages,
     transcript,
 )
-from ebbtide.evaluation.template import Template, TemplateTurn, read_template, stands_in
+from ebbtide.evaluation.template import Template, read_template, stands_in
 from ebbtide.memory.settings import Settings
 from tests.doubles import ScriptedModel
 from tests.evaluation.conversations import CHANGE, NEWER, shed
@@ -72,48 +70,6 @@ def test_it_compresses_in_its_own_time(coding: Lived) -> None:
     assert model.asked
 
 
-def test_the_calls_of_its_passes_are_told(coding: Lived) -> None:
-    """Each call of a pass is told once, with the point after which it was made."""
-    contexts, model = coding
-    calls = [call for context in contexts for call in context.calls]
-
-    assert [call.what for call in calls].count("extraction") == len(model.asked)
-    assert [call.what for call in calls].count("background") == len(model.sent)
-    assert all(call.seconds >= 0 for call in calls)
-
-
-def test_rules_that_were_chosen_are_no_fallback(tmp_path: Path) -> None:
-    """Where rules are to compress no pass falls back to them, however much they compress."""
-    contexts, model = lived(tmp_path, CODING, compression="protected-core")
-
-    assert contexts[-1].quotes
-    assert [context.fallbacks for context in contexts] == [0] * len(contexts)
-    assert model.asked == []
-
-
-def test_a_fallback_is_told_once(tmp_path: Path) -> None:
-    """A pass that rules had to make is told at its point, not at the next one without a pass."""
-    model = ScriptedModel(structured=[OSError("gone")], answers=["All is well."])
-    strategy = EbbtideAgent(StrategyInputs(model, None, tmp_path))
-    strategy.initialize("Release it.", [])
-
-    first, second = (strategy.compress(CODING.until(turn_id)) for turn_id in (14, 16))
-
-    assert first.quotes == second.quotes != ()
-    assert (first.fallbacks, second.fallbacks) == (1, 0)
-
-
-def test_what_is_small_is_left_alone(tmp_path: Path) -> None:
-    """On a short conversation nothing is compressed: there are no quotes, and all is there."""
-    template = read_template("research-synthesis-001")
-    contexts, model = lived(tmp_path, template)
-    text = transcript(contexts[-1].messages)
-
-    assert [context.quotes for context in contexts] == [None, None]
-    assert [one.text in text for one in as_messages(template.turns)] == [True] * 18
-    assert model.sent + model.asked == []
-
-
 def test_goal_and_constraints_are_those_of_an_effort(tmp_path: Path) -> None:
     """The effort is opened with goal and constraints, and a change of the goal is in view."""
     first, second = (transcript(one.messages) for one in lived(tmp_path, shed())[0])
@@ -142,33 +98,3 @@ def test_goals_change_where_they_are_said(tmp_path: Path) -> None:
 
     assert places == sorted(places)
     assert text.count("update_goal") == 2
-
-
-def turns(*roles: str) -> Sequence[TemplateTurn]:
-    """Return turns of these roles."""
-    return [
-        TemplateTurn.model_validate({"turn_id": number, "role": role, "content": "So."})
-        for number, role in enumerate(roles, start=1)
-    ]
-
-
-@pytest.mark.parametrize(
-    "roles",
-    [("assistant",), ("user",), ("user", "user", "assistant"), ("user", "assistant", "user")],
-)
-def test_it_needs_turns_by_turns(tmp_path: Path, roles: tuple[str, ...]) -> None:
-    """A template in which a user has no answer, or an answer no user, cannot be lived through."""
-    strategy = EbbtideAgent(StrategyInputs(ScriptedModel(), None, tmp_path))
-    strategy.initialize("Paint.", [])
-
-    with pytest.raises(StrategyError, match="the agent needs"):
-        strategy.compress(turns(*roles))
-
-
-def test_an_answer_in_two_turns_is_one(tmp_path: Path) -> None:
-    """What the assistant says in two turns after each other is one answer."""
-    strategy = EbbtideAgent(StrategyInputs(ScriptedModel(), None, tmp_path))
-    strategy.initialize("Paint.", [])
-    context = strategy.compress(turns("user", "assistant", "assistant"))
-
-    assert "So.\n\nSo." in transcript(context.messages)

@@ -67,15 +67,6 @@ def test_langmem_stays_within_its_tokens(tmp_path: Path) -> None:
     assert max(size(context.messages) for context in contexts) < 2_000
 
 
-@needs("langmem")
-def test_langmem_leaves_a_short_conversation(tmp_path: Path) -> None:
-    """Below its tokens the node changes nothing."""
-    template = read_template("test-simple")
-    (context,) = points(LangMem, template, tmp_path)
-
-    assert transcript(context.messages) == transcript(as_messages(template.until(4)))
-
-
 @pytest.mark.parametrize("name", PACKAGES)
 def test_a_peer_that_is_not_installed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What to install is said before anything runs."""

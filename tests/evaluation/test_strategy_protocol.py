@@ -3,14 +3,13 @@
 from pathlib import Path
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import HumanMessage
 
 from ebbtide.evaluation.strategies import (
     OURS,
     STRATEGIES,
     RollingWindow,
     StrategyError,
-    recent,
     select,
 )
 from ebbtide.evaluation.strategy_protocol import StrategyInputs, as_messages, transcript
@@ -25,24 +24,6 @@ TURNS = shed().turns
 def means(folder: Path) -> StrategyInputs:
     """Return what a strategy works with, with a model that must not be asked."""
     return StrategyInputs(ScriptedModel(), None, folder)
-
-
-def test_a_turn_with_a_call_is_three_messages() -> None:
-    """The call, its result and the words, joined by one id."""
-    call, result, words = as_messages(TURNS[1:2])
-
-    assert isinstance(call, AIMessage)
-    assert isinstance(result, ToolMessage)
-    assert call.tool_calls[0]["id"] == result.tool_call_id
-    assert (result.text, words.text) == (PORT, "I looked it up.")
-
-
-def test_the_recent_turns_go_by_their_numbers() -> None:
-    """An exchange begins with the user's words, whatever the numbers and gaps are."""
-    assert [turn.turn_id for turn in recent(TURNS, 1)] == [17, 20]
-    assert [turn.turn_id for turn in recent(TURNS, 2)] == [11, 12, 17, 20]
-    assert recent(TURNS, 3) == recent(TURNS, 9) == TURNS[2:]
-    assert recent(TURNS[:2], 3) == TURNS[:2]
 
 
 def test_a_transcript_shows_calls_and_results() -> None:
@@ -69,19 +50,6 @@ def test_strategies_are_chosen_by_name() -> None:
     assert [*select(["rolling-window"])] == ["rolling-window"]
     with pytest.raises(StrategyError, match="unknown strategy 'mine': use one of full-history, "):
         select(["mine"])
-
-
-@pytest.mark.parametrize("name", OURS)
-def test_without_turns_the_context_is_the_last_one(tmp_path: Path, name: str) -> None:
-    """To compress nothing is no error: at first the context is empty, then it stays as it is."""
-    model = ScriptedModel(answers=["All is well."] * 9, structured=[{"new": [], "done": []}] * 9)
-    strategy = STRATEGIES[name](StrategyInputs(model, None, tmp_path))
-    strategy.initialize("Find the port.", [])
-
-    empty, first = strategy.compress(()), strategy.compress(TURNS)
-
-    assert empty.messages == ()
-    assert strategy.compress(()) == first
 
 
 @pytest.mark.usefixtures("impatient")

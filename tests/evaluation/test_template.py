@@ -1,18 +1,14 @@
 """Templates: the shipped ones, and every way in which a file can be wrong."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ebbtide.evaluation.template import (
-    ProbingTasks,
     Template,
     TemplateFileError,
     read_template,
-    read_templates,
-    stands_in,
 )
 from tests.evaluation.conversations import plain, written
 
@@ -31,15 +27,6 @@ def turn(**values: Any) -> dict[str, Any]:
 def tempting(**values: Any) -> dict[str, Any]:
     """Return a behavioural test of a template."""
     return {"prompt": "A third tin?", "aligned": "No.", "drifted": "Yes.", **values}
-
-
-def test_goal_probes_take_turns() -> None:
-    """Of two goal probes the first is asked again at the third point; one needs no list."""
-    two = ProbingTasks(goal_probe=("What for?", "What is done at the end?"))
-    one = ProbingTasks.model_validate({"goal_probe": "What for?"})
-
-    assert [two.goal(point) for point in (1, 2, 3)] == [*two.goal_probe, "What for?"]
-    assert (one.goal(2), ProbingTasks().goal(1)) == ("What for?", None)
 
 
 @pytest.mark.parametrize(
@@ -96,36 +83,10 @@ def test_an_error_names_file_and_field(tmp_path: Path, changes: dict[str, Any], 
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "value",
-    ["", "{", "[]", "null", '"a"', "\udcff".encode("utf-8", "surrogateescape").decode("latin-1")],
-)
-def test_a_file_that_is_no_template(tmp_path: Path, value: str) -> None:
-    """A file that is no object of JSON is refused by its name."""
-    path = written(tmp_path, value)
-
-    with pytest.raises(TemplateFileError, match=r"template\.json"):
-        read_template(path)
-
-
 def test_a_file_that_is_not_there() -> None:
     """A name that is unknown is answered with the names that there are."""
     with pytest.raises(TemplateFileError, match="coding-session, incident-night-payments"):
         read_template("no-such-template")
-
-
-def test_a_folder_is_no_template(tmp_path: Path) -> None:
-    """A folder is refused by its name."""
-    with pytest.raises(TemplateFileError, match=tmp_path.name):
-        read_template(str(tmp_path))
-
-
-def test_two_templates_of_one_id(tmp_path: Path) -> None:
-    """Two templates of one id are refused, since their results could not be told apart."""
-    path = written(tmp_path, plain(template_id="test-simple"))
-
-    with pytest.raises(TemplateFileError, match="template_id: 'test-simple'"):
-        read_templates(["test-simple", path])
 
 
 def test_turn_ids_are_no_positions() -> None:
@@ -134,11 +95,3 @@ def test_turn_ids_are_no_positions() -> None:
 
     assert [turn.turn_id for turn in template.until(12)] == [5, 8, 11, 12]
     assert [point.turn_id for point in template.points] == [8, 20]
-
-
-def test_white_space_in_a_quote_does_not_matter() -> None:
-    """A sentence is found across line breaks, and not across two turns."""
-    turns: Callable[[], Any] = Template.model_validate(plain()).until(8).__iter__
-
-    assert stands_in("Use no\n more than two tins.", [*turns()])
-    assert not stands_in("two tins. I looked it up.", [*turns()])

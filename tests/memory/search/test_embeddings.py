@@ -1,7 +1,7 @@
 """What texts mean to a model: vectors that are checked, whatever the model returns."""
 
 from collections.abc import Callable
-from math import hypot, isfinite
+from math import isfinite
 from typing import Any
 
 import pytest
@@ -9,13 +9,6 @@ import pytest
 from ebbtide.memory.errors import EmbeddingError
 from ebbtide.memory.search.embeddings import LONGEST, Embedder
 from tests.doubles import Concepts
-
-
-def test_vectors_have_length_one() -> None:
-    """Whatever lengths a model returns, products of vectors are cosines."""
-    rows = Embedder(Concepts()).documents(["a cat", "a cat and a dog and a bird"])
-
-    assert [hypot(*row) for row in rows] == pytest.approx([1, 1])
 
 
 def test_blank_texts_are_not_sent() -> None:
@@ -80,25 +73,6 @@ def test_the_error_says_what_failed() -> None:
         _ = Embedder(model).size
 
 
-@pytest.mark.parametrize("bend", [lambda _: [[float("nan")]]])
-def test_a_model_without_vectors_is_an_error(bend: Callable[[Any], Any]) -> None:
-    """A model that makes nothing of the fixed text has no size."""
-    model = Concepts()
-    model.bend = bend
-
-    with pytest.raises(EmbeddingError, match="one vector expected"):
-        _ = Embedder(model).size
-
-
-def test_a_query_of_another_size_is_an_error() -> None:
-    """A query's vector must be comparable with those of the texts."""
-    model = Concepts(size=4)
-    model.bend = lambda rows: [row[1:] for row in rows]
-
-    with pytest.raises(EmbeddingError, match="a query of 4 numbers, a text of 3"):
-        Embedder(model).meaning("The quick brown fox", 0.3)
-
-
 def test_a_model_is_known_by_its_vectors() -> None:
     """The same model is known again, under another name too; another one is not."""
     renamed, other, noisy = Concepts(), Concepts(seed=1), Concepts()
@@ -109,8 +83,3 @@ def test_a_model_is_known_by_its_vectors() -> None:
 
     assert names[0] == names[1] == names[2] != names[3]
     assert Embedder(Concepts(size=8)).name not in names
-
-
-def test_no_texts_are_no_vectors() -> None:
-    """Without a text there is nothing to ask."""
-    assert Embedder(Concepts(size=8)).documents([]) == []

@@ -41,15 +41,6 @@ def test_a_message_is_searched_by_its_texts_and_calls(message: Message, said: li
     assert [one.text for one in passages([message])] == said
 
 
-def test_a_long_message_has_several_passages_of_whole_sentences() -> None:
-    """A passage ends at the last sentence that fits, or with a paragraph once it is half full."""
-    found = passages([ai(f"{PARAGRAPH.strip()}\n\n{SENTENCE * 30}")])
-
-    assert found[0].text == f"{PARAGRAPH.strip()}\n\n"
-    assert all(one.text.strip().endswith("the same.") for one in found)
-    assert all(LONGEST / 2 < len(one.text) <= LONGEST for one in found[:-1])
-
-
 @given(st.text(alphabet=st.sampled_from('ab .!?\n。"*{},:0\u00e9'), max_size=3_000))
 def test_nothing_is_lost(said: str) -> None:
     """Passages follow each other, the first from the beginning, the last to the end."""
@@ -74,14 +65,6 @@ def test_a_speaker_is_named_by_text_or_message(message: Message, speaker: str) -
 
     assert found.speaker == speaker
     assert found.searched.startswith(speaker)
-
-
-def test_every_passage_of_a_speaker_names_him() -> None:
-    """The later passages of a message are found by the speaker's name too."""
-    found = passages([human(f"Ann: {SENTENCE * 30}")])
-
-    assert {one.speaker for one in found} == {"Ann"}
-    assert all(one.searched.startswith("Ann: ") for one in found)
 
 
 @pytest.mark.parametrize(
@@ -116,14 +99,6 @@ def test_a_passage_of_only_query_terms_asks(said: str, *, asks: bool) -> None:
     assert found.asks == asks
 
 
-@pytest.mark.parametrize("odd", [5, [{"name": "search_efforts", "args": "auth"}]])
-def test_odd_calls_search_for_nothing(odd: Any) -> None:
-    """Malformed calls are no searches and raise nothing."""
-    (found,) = passages([human("auth", tool_calls=odd)])[:1]
-
-    assert not found.asks
-
-
 @pytest.mark.parametrize(
     "messages",
     [
@@ -139,11 +114,6 @@ def test_an_excerpt_contains_its_passage(messages: list[Any]) -> None:
         part = excerpt(messages, place)
         assert part is not None
         assert one.text.strip() in rendered(messages)[part.begin : part.end]
-
-
-def test_a_passage_that_is_not_in_the_log_has_no_excerpt() -> None:
-    """A passage without its encoded data stands in no rendered turn."""
-    assert excerpt([human(f"see {'QUJD' * 200} here")], 0) is None
 
 
 @pytest.mark.parametrize(
@@ -165,13 +135,6 @@ def test_calls_are_shown_by_what_says_most_in_their_round(query: set[str], shown
     text = rendered(messages)[part.begin : part.end]
     assert shown in text
     assert "tool look_up" not in text or "assistant" not in text
-
-
-def test_the_last_passage_has_the_remaining_text() -> None:
-    """A turn has at most as many passages as the limit says."""
-    found = passages([human(str(number)) for number in range(5)], 3)
-
-    assert [one.text for one in found] == ["0", "1", "2\n3\n4"]
 
 
 def test_large_results_share_what_is_left() -> None:

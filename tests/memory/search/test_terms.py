@@ -4,47 +4,8 @@ from time import process_time
 
 import pytest
 
-from ebbtide.memory.search.terms import content, further_terms, indexed, query_terms, terms, words
+from ebbtide.memory.search.terms import further_terms, indexed, query_terms
 from tests.memory.conversations import Conversation
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Fixed 401 errors", ["fix", "401", "error"]),
-        ("auth-bug, auth_bug!", ["auth", "bug", "auth", "bug"]),
-        ("STRASSE straße", ["strass", "strass"]),
-        ("\uff14\uff10\uff11", ["401"]),
-        ("数据库", ["数据", "据库"]),
-        ("fix数据库now好", ["fix", "数据", "据库", "好"]),
-        ("データ 서버", ["デー", "ータ", "서버"]),
-        ("go on, yes, continue", []),
-        ("au\u200bth au\u00adth \ufeffauth\u2060 \u202eauth", ["auth"] * 4),
-        ("İstanbul cafe\u0301 ❤\ufe0f", ["istanbul", "cafe"]),
-        ("हिन्दी السَّلام", ["हिन्दी", "السلام"]),
-    ],
-)
-def test_terms_are_normalised(text: str, expected: list[str]) -> None:
-    """Case, width, punctuation, endings, stop words and invisible characters do not count."""
-    # Text without spaces between words becomes pairs of characters.
-    assert terms(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("ﬁne auth_bug", ["fine", "auth", "bug"]), ("a 数据库", ["a", "数据", "据库"])],
-)
-def test_words_are_whole(text: str, expected: list[str]) -> None:
-    """Words keep their endings, and stop words are among them."""
-    assert words(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"), [("an API v2", ["api"]), ("401 ok", ["401"]), ("好 数据", ["数据"])]
-)
-def test_short_terms_are_no_keywords(text: str, expected: list[str]) -> None:
-    """Keywords have three characters and more, CJK pairs aside."""
-    assert content(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -59,58 +20,6 @@ def test_short_terms_are_no_keywords(text: str, expected: list[str]) -> None:
 def test_the_request_in_a_query_gives_no_terms(query: str, expected: list[str]) -> None:
     """The words that introduce a request are no terms, unless they are the topic."""
     assert query_terms(query) == expected
-
-
-@pytest.mark.parametrize(
-    "spellings",
-    [
-        "favourite favorite favourites",
-        "organise organize organising organisation organizational",
-        "surprise surprising surprisingly",
-        "centre centers",
-        "dialogue dialogs",
-        "licence license licensed",
-        "travelling traveling traveller traveled",
-        "jewellery jewelry",
-    ],
-)
-def test_spellings_meet(spellings: str) -> None:
-    """British and American spellings of a word are one term, and so are its endings."""
-    assert len({*terms(spellings)}) == 1
-
-
-@pytest.mark.parametrize(
-    "family",
-    [
-        "auth authentication authenticated authorization authorised authorize",
-        "config configuration configured",
-        "DB databases",
-        "admin administrator",
-        "k8s Kubernetes",
-    ],
-)
-def test_families_meet(family: str) -> None:
-    """A short form and what it stands for are one term, and one that can be a keyword."""
-    assert len({*terms(family)}) == 1
-    assert content(family) == terms(family)
-
-
-@pytest.mark.parametrize(
-    "different",
-    [
-        "authority authorize",
-        "hour four tour our pour flour floor",
-        "organ organise",
-        "parade paradise",
-        "initial init",
-        "log logic",
-    ],
-)
-def test_look_alikes_stay_apart(different: str) -> None:
-    """Words that only look like a spelling or a short form of another are different terms."""
-    found = terms(different)
-
-    assert len({*found}) == len(found)
 
 
 @pytest.mark.parametrize(
@@ -157,12 +66,6 @@ def test_the_digits_of_a_hash_are_no_words() -> None:
     """In capitals, as some tools write it, it does not find every text with one of its digits."""
     assert not {*further_terms("4F2A9C8")}.intersection(indexed("number 8 of 9"))
     assert "4f2a9c8" in indexed("Broken since 4f2a9c81d0e7b6a5.")
-
-
-@pytest.mark.parametrize("text", ["OK, go on", "Please Go on.", "Well, Go ahead!", "So Go!"])
-def test_go_on_names_nothing(text: str) -> None:
-    """The language Go is a name, and the request to continue is none."""
-    assert "go" not in {*query_terms(text), *indexed(text)}
 
 
 def test_encoded_data_is_read_once() -> None:

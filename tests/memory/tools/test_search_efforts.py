@@ -5,19 +5,15 @@ from typing import Any
 
 import pytest
 
-from ebbtide.memory.context.changes import new_plan
-from ebbtide.memory.context.plan import Rounds
 from ebbtide.memory.messages import Message
 from ebbtide.memory.recalled import recalled, stored
 from ebbtide.memory.record import Event
 from ebbtide.memory.search.embeddings import Embedder
-from ebbtide.memory.tools.search_efforts import search_efforts
 from ebbtide.memory.tools.summary import EffortSummary
 from ebbtide.prompts.loader import render
 from tests.doubles import Concepts
 from tests.memory.conversations import (
     LONG_ENOUGH,
-    OWNER,
     Conversation,
     ai,
     call,
@@ -100,15 +96,6 @@ def test_a_search_is_an_event(talk: Conversation, query: str, ids: list[str]) ->
     assert replace(talk.state, events=()) == before
 
 
-def test_an_open_effort_is_told_by_its_goal(talk: Conversation) -> None:
-    """It has no summary yet."""
-    talk.turn("Where is it?", call("open_effort", name="a", goal="Find the interceptor."))
-    talk.ask("Once more.")
-    (result,) = talk.call("search_efforts", query="interceptor")["results"]
-
-    assert result["summary"] == "Find the interceptor."
-
-
 def test_what_was_found_before_is_only_named(talk: Conversation) -> None:
     """In one turn an excerpt is given once, also by calls of one message; the next turn has it."""
     concluded(talk)
@@ -127,41 +114,6 @@ def test_what_was_found_before_is_only_named(talk: Conversation) -> None:
     assert passages(again)[0]["text"]
 
 
-def test_what_was_found_before_is_given_again_in_a_turn_that_is_cut(talk: Conversation) -> None:
-    """Its text above may have been shortened since, so naming it would give nothing."""
-    concluded(talk)
-    talk.ask("Which interceptor, and what cat?")
-    first = talk.call("search_efforts", query="cat interceptor")
-    talk.plan = replace(new_plan(talk.work, "new"), rounds=Rounds(until=2))
-    again = talk.call("search_efforts", query="cat interceptor")
-
-    assert again["results"] == first["results"]
-
-
-def test_what_this_result_may_push_out_is_given_again(talk: Conversation) -> None:
-    """With it the prompt may be cut, and the earlier result leave."""
-    concluded(talk)
-    talk.ask("Which interceptor, and what cat?")
-    first = talk.call("search_efforts", query="cat interceptor")
-    work = replace(talk.work, used=int(0.84 * talk.work.room))
-
-    _, again, *_ = search_efforts(work, "cat interceptor")
-
-    assert again["results"] == first["results"]
-
-
-def test_results_that_repeat_are_restored(talk: Conversation) -> None:
-    """What is only named has no text in the archive, and needs none."""
-    concluded(talk)
-    talk.ask("Which interceptor?")
-    talk.run(call("search_efforts", query="interceptor"), call("search_efforts", query="axios cat"))
-    seen = talk.messages
-    record = talk.answer()
-
-    assert "Minka" not in record.messages[3]["data"]["content"]
-    assert talk.work.view.messages(record)[:-1] == seen
-
-
 @pytest.mark.parametrize(("asked", "given"), [(1, 1), (3, 3), (0, 5), (None, 5), (99, 20), (-1, 5)])
 def test_the_model_may_ask_for_more(talk: Conversation, asked: int | None, given: int) -> None:
     """At most 20 come back, without a number as many as the setting says; the rest is counted."""
@@ -172,27 +124,6 @@ def test_the_model_may_ask_for_more(talk: Conversation, asked: int | None, given
 
     assert len(answer["results"]) == given
     assert answer["more"] == 25 - given
-
-
-def test_a_piece_that_one_reading_does_not_reach_has_its_offset(talk: Conversation) -> None:
-    """So that `read_log` can begin there."""
-    talk.turn(f"{'Nothing else is said. ' * 300} The dog is called Rex.")
-    talk.ask("What is it called?")
-    (found,) = passages(talk.call("search_efforts", query="dog"))
-    read = talk.call("read_log", turns=found["turn"], offset=found["offset"])
-
-    assert read["turns"][0]["text"].startswith(found["text"].partition(".")[0])
-
-
-def test_a_synonym_is_found(talk: Conversation) -> None:
-    """With an embedder a query finds what means the same, although it shares no word with it."""
-    talk.embedder = Embedder(Concepts("cat kitten"))
-    concluded(talk)
-    talk.archive.embed(OWNER, talk.embedder, 9)
-    talk.ask("What is my kitten's name?")
-    (found,) = passages(talk.call("search_efforts", query="a kitten"))
-
-    assert found["turn"] == 3
 
 
 def test_a_query_that_cannot_be_embedded(
@@ -254,20 +185,6 @@ def test_an_answer_in_the_next_turn_comes_after_the_question(talk: Conversation)
     )
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3])
-def test_limit_counts_results(talk: Conversation, limit: int) -> None:
-    """Each is a turn of no effort, and the answer that comes with a question belongs to it."""
-    for number in range(4):
-        talk.turn(f"Which port does the harbour master {number} use?", answer="")
-        talk.turn(f"It was 808{number}, if I remember.", answer="Fine.")
-    talk.ask("Once more?")
-
-    answer = talk.call("search_efforts", query="port of the harbour master", limit=limit)
-
-    assert len(answer["results"]) == limit
-    assert answer["more"] > 0
-
-
 @pytest.mark.parametrize("query", ["", "  "])
 def test_empty_query_is_an_error(talk: Conversation, query: str) -> None:
     """It says that it is empty, not that nothing was found."""
@@ -303,17 +220,6 @@ def test_what_answers_is_told_too(talk: Conversation) -> None:
     assert first["text"] == "I need a place for the zebra."
     assert second["text"].endswith("The zebra is best kept in Kent.")
     assert answer["more"] == 0
-
-
-def test_several_turns_of_an_effort_are_shown(talk: Conversation) -> None:
-    """They are passages of one result, as many as there is room for."""
-    talk.effort("auth-bug", "The zebra token. The zebra token.", *["A zebra came by."] * 12)
-    talk.free = 10_000
-    talk.ask("And the zebra token?")
-    answer = talk.call("search_efforts", query="zebra token", limit=1)
-
-    assert [result["id"] for result in answer["results"]] == ["auth-bug"]
-    assert len(turns(answer)) == 13
 
 
 def test_further_phrasings_are_ranked_with_the_query(talk: Conversation) -> None:
@@ -384,14 +290,6 @@ def test_a_day_that_was_said_is_found(talk: Conversation) -> None:
         assert turns(talk.call("search_efforts", query=query)) == [2]
 
 
-def test_what_looks_like_a_date_finds_a_name(talk: Conversation) -> None:
-    """If nothing was said on that date; as a hint, since the date may be meant."""
-    talk.turn("June installed it there.")
-    talk.ask("What?")
-
-    assert [one["weak"] for one in passages(talk.call("search_efforts", query="June"))] == [True]
-
-
 def test_days_are_those_of_the_time_zone(talk: Conversation) -> None:
     """Noon in UTC is the next day on Kiritimati."""
     talk.settings = talk.settings.model_copy(update={"timezone": "Pacific/Kiritimati"})
@@ -415,18 +313,6 @@ def test_what_shares_a_common_word_is_weak(talk: Conversation) -> None:
     assert all(passage["weak"] for passage in passages(weak))
     assert turns(rare) == [21]
     assert "weak" not in passages(rare)[0]
-
-
-@pytest.mark.parametrize("query", ["FAILED (failures=8)", "Ran 9 tests in 0.002s: failures=8"])
-def test_what_is_said_literally_comes_first(talk: Conversation, query: str) -> None:
-    """Before a text that has the same words, and more often, but not side by side."""
-    talk.turn("Run them.", answer="test_parse ... ok\n" * 9 + "Ran 9 tests\n\nFAILED (failures=8)")
-    talk.turn("8 failures?", answer="It failed: 9 tests ran, 8 of them with failures. 8 failed.")
-    talk.ask("What did it print?")
-
-    found = talk.call("search_efforts", query=query)["results"]
-
-    assert "FAILED (failures=8)" in found[0]["passages"][0]["text"]
 
 
 def test_each_result_of_a_tool_is_a_passage_of_its_own(talk: Conversation) -> None:
@@ -472,28 +358,6 @@ def test_rounds_of_the_running_turn_that_left_are_found(talk: Conversation) -> N
     assert "Stone 19" not in str(newest["results"])
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        "Which payment method does Mr Hollberg prefer?",
-        "Could you look up which deliveries and appointments Dr. Hollberg cancelled?",
-        "Which novels and translations did J. R. Hollberg publish?",
-        "Wie bezahlt die Hollberg GmbH?",
-        "Wie bezahlt die Firma Hollberg ihre Rechnungen?",
-    ],
-)
-def test_a_title_is_no_part_of_a_name(talk: Conversation, query: str) -> None:
-    """Nobody said the title, but the name is rare and was said: the result is not weak."""
-    for said in ("Hollberg pays by card.", "The kettle is new.", "It rained.", "Lunch is ready."):
-        talk.turn(said)
-    talk.ask(query)
-
-    found = passages(talk.call("search_efforts", query=query))
-
-    assert found[0]["turn"] == 1
-    assert "weak" not in found[0]
-
-
 @pytest.mark.parametrize("query", ["Hollberg payment method", "invoices Hollberg", "Hollberg fax"])
 def test_a_rare_name_among_key_words_is_enough(talk: Conversation, query: str) -> None:
     """Wherever it stands, and though nobody said the other words."""
@@ -507,18 +371,6 @@ def test_a_rare_name_among_key_words_is_enough(talk: Conversation, query: str) -
     assert "weak" not in found
 
 
-@pytest.mark.parametrize(
-    "query", ["Hollberg Industries", "Hollberg GmbH", "Dr. Hollberg", "Who is Mr. J. Hollberg?"]
-)
-def test_a_title_hides_no_name_that_is_said_often(talk: Conversation, query: str) -> None:
-    """A name that many turns say is no chance match either because nobody said its title."""
-    for number in range(6):
-        talk.turn(f"Hollberg has ordered {number} kettles.")
-    talk.ask(query)
-
-    assert "weak" not in passages(talk.call("search_efforts", query=query))[0]
-
-
 def test_a_very_long_query_is_searched_by_its_beginning_and_its_end(talk: Conversation) -> None:
     """A pasted log costs no more than a page of it, and its last line is searched."""
     talk.turn("Hollberg pays by card.")
@@ -529,17 +381,6 @@ def test_a_very_long_query_is_searched_by_its_beginning_and_its_end(talk: Conver
 
     assert turns(answer) == [1]
     assert max(map(len, answer["unmatched"])) < 100
-
-
-def test_the_error_of_a_trace_counts_more_than_its_lines(talk: Conversation) -> None:
-    """A table has all numbers of the lines; another trace ended in the same error."""
-    talk.turn("We saw KeyError: 'flux_capacitor' when the pump started.")
-    talk.turn("\n".join(f"row {n} has {n}" for n in range(200)))
-    talk.ask("What is this?")
-    lines = [f'  File "/srv/other.py", line {n}, in run' for n in range(200)]
-    query = "\n".join(["Traceback:", *lines, "KeyError: 'flux_capacitor'"])
-
-    assert turns(talk.call("search_efforts", query=query))[0] == 1
 
 
 def test_what_is_said_of_others_is_weak(talk: Conversation) -> None:
