@@ -150,31 +150,28 @@ _YEAR = re.compile(
 _NUMERALS = "one two three four five six seven eight nine ten eleven twelve".split()  # noqa: SIM905 (reads as a list of words)
 _COUNTS = {"a": 1, "an": 1} | {word: at for at, word in enumerate(_NUMERALS, 1)}
 _PLACES = ("first", "second", "third", "fourth")
-_COUNT, _UNIT = rf"(\d{{1,3}}|{_any(_COUNTS)})", "(day|week|month|year)s?"
+_COUNT, _UNIT = rf"(?:\d{{1,3}}|{_any(_COUNTS)})", "(?:day|week|month|year)"
 _WEEK_OF = re.compile(
     rf"(?i)\b(?:the )?({_any(_PLACES)}|last) week (?:of|in) "
     rf"(?:({_any(_NUMBERS)})\b,? ?)?(\d{{4}})?\b"
 )
-_AGO = re.compile(rf"(?i)\b{_COUNT} {_UNIT} ago\b")
-_PAST = re.compile(rf"(?i)\b(?:in )?(?:the )?(?:(?:past|last) {_COUNT}|past) {_UNIT}\b")
-"""Days up to the present one; "last week" is the one from Monday to Sunday."""
-
-_LAST = re.compile(r"(?i)\b(?:in )?(?:the )?(last|previous|this) (day|week|month|year|weekend)\b")
-_WORDS = re.compile(
-    r"(?i)\b((?:the )?day before yesterday|yesterday|today|"
-    r"last night|this (?:morning|afternoon|evening))\b"
-)
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_WEEKDAY = re.compile(
-    rf"(?i)\b(?:(last|previous|this) week,?(?: on)? |(last|on) )?({_any(_WEEKDAYS)})\b"
-    r"(?:,?(?: of| in)? (?:the )?(last|previous|this) week\b)?"
+_WHICH = "(?:last|previous|this)"
+_RELATIVE = re.compile(
+    rf"(?i)\b(?:(?P<number>{_COUNT}) (?P<ago>{_UNIT})s? ago|"
+    rf"(?:in )?(?:the )?(?:(?:past|last) (?P<many>{_COUNT})|past) (?P<past>{_UNIT})s?|"
+    # "Tuesday of last week" is a day, not a week; a weekday needs a word that says that it is a day
+    rf"(?:(?P<before>{_WHICH}) week,?(?: on)? |(?P<day>last|on) )?(?P<weekday>{_any(_WEEKDAYS)})\b"
+    rf"(?:,?(?: of| in)? (?:the )?(?P<after>{_WHICH}) week)?|"
+    rf"(?:in )?(?:the )?(?P<which>{_WHICH}) (?P<unit>{_UNIT}|weekend)|"
+    r"(?P<two>(?:the )?day before yesterday)|(?P<one>yesterday|last night)|"
+    r"(?P<zero>today|this (?:morning|afternoon|evening)))\b"
 )
-"""A day of the week, with a word that says that it is a day, or of a week that is named."""
+"""Periods up to the present day ("past week") or before it ("last week", from Monday to Sunday)."""
 
 
 def _back(today: date, unit: str, back: int) -> Days | None:
     """Return the day, week, weekend, month or year so many of them before the present one."""
-    unit = unit.lower()
     if unit == "month":
         at = today.year * 12 + today.month - 1 - back
         return _period(at // 12, at % 12 + 1)
@@ -187,8 +184,8 @@ def _back(today: date, unit: str, back: int) -> Days | None:
     return (first if unit == "week" else first + 5 * _DAY), first + _WEEK
 
 
-def _count(number: str | None) -> int:
-    return 1 if number is None else _COUNTS.get(number.lower()) or int(number)
+def _count(number: str) -> int:
+    return _COUNTS.get(number) or int(number)
 
 
 _Reading: TypeAlias = Callable[[re.Match[str], Sequence[int], date], Sequence[Days | None]]
@@ -231,46 +228,30 @@ def _week_of(match: re.Match[str], years: Sequence[int], _: date) -> list[Days |
     return weeks
 
 
-def _ago(match: re.Match[str], _: Sequence[int], today: date) -> list[Days | None]:
-    return [_back(today, match[2], _count(match[1]))]
-
-
 _LENGTHS = {"day": 1, "week": 7, "month": 30, "year": 365}
 
 
-def _past(match: re.Match[str], _: Sequence[int], today: date) -> list[Days | None]:
-    days = _LENGTHS[match[2].lower()] * _count(match[1])
-    return [(today - timedelta(days=days), today + _DAY)]
-
-
-def _last(match: re.Match[str], _: Sequence[int], today: date) -> list[Days | None]:
-    return [_back(today, match[2], int(match[1].lower() != "this"))]
-
-
-def _word(match: re.Match[str], _: Sequence[int], today: date) -> list[Days | None]:
-    word = match[1].lower()
-    back = 0 if word.startswith(("today", "this")) else 2 if "before" in word else 1
-    return [_back(today, "day", back)]
-
-
-def _weekday(match: re.Match[str], _: Sequence[int], today: date) -> list[Days | None]:
-    week_before, before, name, week_after = match.groups()
-    back = today.weekday() - _WEEKDAYS.index(name.lower())
-    if week := week_before or week_after:
-        return [_back(today, "day", back + 7 * (week.lower() != "this"))]
-    led = before or _lead(match.string, match.start())
+def _relative(match: re.Match[str], _: Sequence[int], today: date) -> list[Days | None]:
+    """Read a period near the present day."""
+    said = {name: text.lower() for name, text in match.groupdict().items() if text}
+    if "ago" in said:
+        return [_back(today, said["ago"], _count(said["number"]))]
+    if "past" in said:
+        days = _LENGTHS[said["past"]] * _count(said.get("many", "a"))
+        return [(today - timedelta(days=days), today + _DAY)]
+    if "unit" in said:
+        return [_back(today, said["unit"], int(said["which"] != "this"))]
+    if "weekday" not in said:
+        return [_back(today, "day", ("zero", "one", "two").index(next(iter(said))))]
+    back = today.weekday() - _WEEKDAYS.index(said["weekday"])
+    if week := said.get("before") or said.get("after"):
+        return [_back(today, "day", back + 7 * (week != "this"))]
+    is_day = "day" in said or _lead(match.string, match.start())
     is_all = match.string.strip(" ,.?!") == match[0]
-    return [_back(today, "day", back % 7 or 7)] if led or is_all else []
+    return [_back(today, "day", back % 7 or 7)] if is_day or is_all else []
 
 
 _ABSOLUTE = (_ISO, _POINTS, _SLASHES, _YEAR_FIRST)
-_RELATIVE: tuple[tuple[re.Pattern[str], _Reading], ...] = (
-    (_AGO, _ago),
-    (_PAST, _past),
-    (_WEEKDAY, _weekday),  # "Tuesday of last week" is a day, not a week
-    (_LAST, _last),
-    (_WORDS, _word),
-)
 
 
 def dates(query: str, years: Iterable[int] = (), today: date | None = None) -> list[Days]:
@@ -336,7 +317,11 @@ def _read(query: str, years: Sequence[int], today: date | None) -> tuple[list[Da
     """Return the periods that a query names, and the query without them."""
     found: list[tuple[int, int, list[Days]]] = []
     patterns: list[tuple[re.Pattern[str], _Reading]] = [(one, _numbers) for one in _ABSOLUTE]
-    patterns += [(_WEEK_OF, _week_of), (_NAMED, _named), *(_RELATIVE if today else ())]
+    patterns += [
+        (_WEEK_OF, _week_of),
+        (_NAMED, _named),
+        *([(_RELATIVE, _relative)] if today else []),
+    ]
     for pattern, read in (*patterns, (_YEAR, _numbers)):
 
         def taken(match: re.Match[str], read: _Reading = read) -> str:
