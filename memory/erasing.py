@@ -15,7 +15,7 @@ from ..prompts.loader import render
 from .efforts import Effort
 from .messages import Message, calls, compact, with_content
 from .recalled import recalled, result_of
-from .record import Event, Owner, Record, Tip
+from .record import Event, Owner, Record, Status, Tip
 from .state_block import as_users_see
 from .tool_names import MEMORY_TOOLS
 
@@ -104,7 +104,7 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The turn that is to be erased.
+    """The turn that is to be erased, or a command that goes with it.
 
     `before` has the efforts that it changed, and `anchor` the state block, as they were before it.
     `ids` are the `known_again` of its messages, and `sentences` those of its messages and events.
@@ -142,7 +142,7 @@ class Target:
         return Carried(frozenset(texts), frozenset(fields), frozenset(logs))
 
     def tombstone(self) -> Record:
-        """Return the turn without messages and texts; place, digest and names of efforts stay.
+        """Return the turn, or a command, without its texts; place, digest, names of efforts stay.
 
         An event has the `ids`, by which its messages are known if a client sends them again.
         """
@@ -159,7 +159,8 @@ class Target:
             if "words" in event:
                 after["words"] = []
             events.append(after)
-        return replace(self.record, messages=(), events=tuple(events), status="erased")
+        status: Status = "command" if self.record.status == "command" else "erased"
+        return replace(self.record, messages=(), events=tuple(events), status=status)
 
     def without(self, record: Record, carried: Carried) -> tuple[Record, Carried]:
         """Return a later record without what it has from the turn, and what is carried on."""

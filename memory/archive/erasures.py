@@ -1,7 +1,7 @@
 """A session with all its branches: notes in it, and erasing of turns."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
@@ -124,33 +124,40 @@ class Scope:
         row = self.lineage(tip).row(turn, *_COLUMNS)
         if row is None:
             raise TurnNotFoundError(turn, tip.turn)
-        record = record_of(row)
-        opened = (event["effort"] for event in record.events if event["type"] == "opened")
-        target = _target(self, record, keyed_digest)
+        records = {str(row.hash): record_of(row)}
+        for other in self.turns():  # commands go with the turn that they follow
+            follows = other.parent in records or (turn == 1 and other.turn == 0)
+            if other.status == "command" and follows:
+                records[other.hash] = record_of(other)
+        targets = [_target(self, record, keyed_digest) for record in records.values()]
         self.count_rewritten()
-        reached = _bury(self, target)
-        _empty_compressions(self, target, reached)
+        efforts, having = set[str](), set[int]()
+        for target in reversed(targets):  # what a command has from the turn goes with the turn
+            reached = _bury(self, target)
+            _empty_compressions(self, target, reached)
+            efforts |= {name for carried in reached.values() for name in carried.logs}
+            having |= {run for run, _ in reached}
         facts.forget(
             self.connection,
             self.session.owner,
-            fact_rows.c.hash == record.id,
+            fact_rows.c.hash.in_(records),
             index.among(fact_rows.c.session, self.sessions),
         )
         attachments.forget(
             self.connection,
             self.session.owner,
             select(turns.c.id).where(
-                turns.c.hash == record.id, index.among(turns.c.session, self.sessions)
+                turns.c.hash == row.hash, index.among(turns.c.session, self.sessions)
             ),
             awaiting_in=self.owner,
         )
         nonces = [row.nonce] if row.nonce else []
         parts.forget(self.connection, self.session.owner, self.owner, nonces)
         to_sweep(self.connection)
-        stale = _stale(self, {name for carried in reached.values() for name in carried.logs})
-        quoted = _quoting(self, target)
-        elsewhere = _elsewhere(self, {run for run, _ in reached})
-        return Erased(turn, record.id, quoted, stale, tuple(opened), elsewhere)
+        stale, elsewhere = _stale(self, efforts), _elsewhere(self, having)
+        events = (event for record in records.values() for event in record.events)
+        opened = tuple(event["effort"] for event in events if event["type"] == "opened")
+        return Erased(turn, row.hash, _quoting(self, targets), stale, opened, elsewhere)
 
     def resummarise(self, tip: Tip, effort: Effort) -> None:
         """Store a rewritten summary; see `Archive.resummarised`."""
@@ -211,7 +218,7 @@ def _zipped(value: Any) -> bytes:
 
 def _target(scope: Scope, record: Record, keyed_digest: Callable[[str], str]) -> Target:
     """Return the turn to erase with what its erasure must know of the turn before it."""
-    past = scope.lineage(Tip(record.turn - 1, record.parent))
+    past = scope.lineage(Tip(record.turn - (record.status != "command"), record.parent))
     of_parent = turns.c.hash == record.parent, index.among(turns.c.session, scope.sessions)
     parent = scope.connection.execute(select(ANCHOR).where(*of_parent)).first()
     rows = past.changes([event["effort"] for event in record.events if "effort" in event])
@@ -260,10 +267,11 @@ def _emptied_block(scope: Scope, row: Any, left: dict[str, str]) -> dict[str, st
     return left
 
 
-def _quoting(scope: Scope, target: Target) -> tuple[Tip, ...]:
-    """Return the other turns that repeat words of the erased one."""
+def _quoting(scope: Scope, targets: Sequence[Target]) -> tuple[Tip, ...]:
+    """Return the other turns that repeat words of the erased ones."""
     records = map(record_of, scope.turns())
-    return tuple(sorted((r.tip for r in records if target.quoted_by(r)), key=attrgetter("turn")))
+    quoting = (one.tip for one in records if any(target.quoted_by(one) for target in targets))
+    return tuple(sorted(quoting, key=attrgetter("turn")))
 
 
 def _put(scope: Scope, row: Any, before: Record, after: Record) -> None:

@@ -20,6 +20,7 @@ from ebbtide import (
     delete_user,
     erase,
 )
+from ebbtide.memory.record import Owner
 from tests.acceptance.stage import AUTH, EXACT, Stage, recalled, stage
 from tests.doubles import call
 from tests.zipped import revealed
@@ -123,6 +124,24 @@ def test_what_was_made_from_it_goes_too(tmp_path: Path) -> None:
         assert report.resummarised == ("gate",)
         assert holding(tmp_path, TOLD, QUICKSILVER, ANSWER) == []
         assert "It is about a garden." in recalled(here.chat(1)[0].sent)
+
+
+@pytest.mark.parametrize("turns", [0, 1])
+def test_commands_go_with_the_turn_that_they_follow(tmp_path: Path, turns: int) -> None:
+    """03: a goal set by hand goes with the turn before it, or with the first turn."""
+    with told(tmp_path) as here:
+        config = thread("by hand")
+        by_hand = Stage(here.talk, config)
+        by_hand.chat(turns)
+        commands.open_effort(here.talk.agent, config, "gate", QUICKSILVER)
+        commands.switch_effort(here.talk.agent, config)
+        by_hand.chat(2, first=2)
+
+        report = erase(here.talk.agent, config, 1)
+
+        assert holding(tmp_path, QUICKSILVER) == []
+        assert len(report.not_erased) == 1  # the effort's name
+        assert here.talk.archive.verify(Owner("ann", "by hand"))[1:] == ()
 
 
 def test_state_block_of_an_erased_turn_goes(tmp_path: Path) -> None:
