@@ -167,7 +167,7 @@ def _finish_earlier_run(
     if is_running and answered(to_dicts(arrived.unfinished)):
         before = _end_answered_turn(before, arrived, runtime, parts)
     settled = commit_unfinished(before, owner, arrived, parts.archive)
-    if arrived.unfinished:  # the archive may have its end, which no checkpoint has
+    if settled["persisted"] > before.get("persisted", 0):  # the archive may have a later end
         tip = tip_of(updated({}, settled))
         before = updated(before, memory_at(parts.archive, owner, tip))
     if before is not state:

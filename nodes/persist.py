@@ -89,7 +89,7 @@ def _committed(
     """Commit the running turn with these events and its cost, embed it, and invalidate caches."""
     archive, tip = parts.archive, tip_of(state)
     # Also a turn that ends with a result: of a tool that answers directly, or structured output.
-    turn = replace(group(state, messages, left_rounds(archive, owner, state)), status="done")
+    turn = group(state, messages, left_rounds(archive, owner, state), is_done=True)
     turn = replace(turn, events=(*turn.events, *events))
     if "context_report" in state:
         # The cost is compared with what the application would send without a memory.

@@ -150,11 +150,8 @@ def _why_before(work: RunningTurn, plan: Plan, now: str) -> Why | None:
     broken_off = _changing(chain.from_iterable(map(attrgetter("events"), newer)))
     if broken_off or plan.after_turn > tip:
         return broken_off or "new"
-    if any(turn.status == "aborted" for turn in newer):
-        if work.settings.rebuild == "every-turn":
-            return "every-turn"
-        if _is_over_window(work, [*work.view.turns(plan.turns), *newer]):
-            return "window"
+    if work.settings.rebuild == "every-turn" and any(turn.status == "aborted" for turn in newer):
+        return "every-turn"
     if is_edited(work, plan):
         return "edited"
     # A change is free where the provider has forgotten the prefix.
@@ -208,9 +205,12 @@ def _why_after(work: RunningTurn, plan: Plan) -> Why | None:
 
 
 def _is_over_window(work: RunningTurn, turns: Iterable[Record], *, more: bool = False) -> bool:
-    """Tell whether there are too many ambient turns; `more` counts the running one too."""
+    """Tell whether there are too many ambient turns; `more` counts the running one too.
+
+    One without an answer takes no place.
+    """
     window = work.settings.ambient_window
-    ambient = sum(not turn.efforts for turn in turns) + more
+    ambient = sum(not turn.efforts and turn.status != "aborted" for turn in turns) + more
     return bool(window) and ambient > window + window // 2
 
 
@@ -292,10 +292,21 @@ def _kept_logs(logs: Mapping[str, int], before: Plan | None) -> dict[str, int]:
 
 
 def _ambient(work: RunningTurn, limit: int, *, ended: bool) -> list[int]:
-    """Return the ambient turns in the window, at most `limit`."""
-    window = work.settings.ambient_window or limit
-    turns = [*work.view.ambient_turns(min(window, limit))]
-    return [*turns, *([work.view.running.turn] if ended and not _efforts(work) else [])][-window:]
+    """Return the ambient turns in the window, at most `limit`.
+
+    A turn without an answer takes no place: it leaves with the answered one that follows it.
+    """
+    window = min(work.settings.ambient_window or limit, limit)
+    running = [work.view.running.turn] if ended and not _efforts(work) else []
+    free, count = window - len(running), window + 1
+    while True:
+        turns = work.view.ambient_turns(count)
+        answered = [turn.turn for turn in work.view.turns(turns) if turn.status != "aborted"]
+        if len(answered) > free or len(turns) < count or count > limit:
+            break
+        count *= 2
+    before = answered[-free - 1] if len(answered) > free else 0
+    return [turn for turn in (*turns, *running) if turn > before]
 
 
 def _efforts(work: RunningTurn) -> set[str]:

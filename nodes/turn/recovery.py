@@ -35,7 +35,7 @@ from .langchain_messages import (
 from .owner import is_anothers
 from .state import TurnState, updated
 from .turn import NO_ROUNDS, group, left_rounds, memory_at
-from .updates import commit_update, tip_of, tip_update
+from .updates import commit_update, not_aged, tip_of, tip_update
 
 _TELLING = 2
 """Turns at the end of a history that tell which one it is, whatever stands before them."""
@@ -401,12 +401,14 @@ def adopted(
     for said in turns_of(history):
         nonce = archive.keyed_digest(f"{owner} {tip.id} {digest(to_dicts(said))}")
         turn = closed(said, nonce)
-        ambient = group(updated(state, {"turn": tip.turn + 1, "nonce": nonce}), turn)
+        # A tool answered directly, or with structured output.
+        is_done = isinstance(said[-1], ToolMessage) and len(turn) == len(said)
+        running = updated(state, {"turn": tip.turn + 1, "nonce": nonce})
+        ambient = group(running, turn, is_done=is_done)
+        if ambient.status == "aborted":
+            state = updated(state, not_aged(running))
         # Not filed under today: at the time that its messages carry, or at none.
         ambient = replace(ambient, at=time_of(said), efforts=(), events=language_event(language))
-        # A tool answered directly, or with structured output.
-        if isinstance(said[-1], ToolMessage) and len(turn) == len(said):
-            ambient = replace(ambient, status="done")
         tip = commit(archive, owner, tip, ambient).tip
         numbers[tip.turn] = turn
     update = {

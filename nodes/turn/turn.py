@@ -32,7 +32,15 @@ from .langchain_messages import to_dicts
 from .owner import is_own, owner_of
 from .parts import READ_CACHE_SECONDS, AgentParts, Frame
 from .state import TOLD, Bookkeeping, Memory, TurnState, unpacked, updated
-from .updates import compression_update, effort_state, efforts_update, texts_of, tip_of, tip_update
+from .updates import (
+    compression_update,
+    effort_state,
+    efforts_update,
+    not_aged,
+    texts_of,
+    tip_of,
+    tip_update,
+)
 
 _log = logging.getLogger("ebbtide.archive")
 
@@ -242,23 +250,31 @@ def question_id(state: TurnState) -> str:
     return next((name for name in reversed(asked) if asked[name] == turn), "")
 
 
-def group(state: TurnState, messages: Sequence[BaseMessage], left: LeftRounds = NO_ROUNDS) -> Group:
+def group(
+    state: TurnState,
+    messages: Sequence[BaseMessage],
+    left: LeftRounds = NO_ROUNDS,
+    *,
+    is_done: bool = False,
+) -> Group:
     """Return messages of a turn as the archive stores them, with their state blocks.
 
-    Those that left the state are joined with them.
+    Those that left the state are joined with them. A turn that is neither `is_done` nor answered is
+    stored as aborted, with efforts that did not grow older in it.
     """
     efforts, dicts = effort_state(state), to_dicts(messages)
     archived = as_archived(dicts, left)
     several = event_of(archived, efforts)
     owners = [name for name, _, _ in several[0]["spans"] if name] if several else []
+    is_done = is_done or answered(archived)
     return Group(
         turn=efforts.turn,
         messages=archived,
         at=stamp(),
         efforts=tuple(dict.fromkeys([*memberships(efforts.active, efforts.events), *owners])),
         events=(*efforts.events, *several, *left.events, *calls_sent(dicts)),
-        status="done" if answered(archived) else "aborted",
-        state=_saved(state),
+        status="done" if is_done else "aborted",
+        state=_saved(state if is_done else updated(state, not_aged(state))),
         nonce=state.get("nonce", ""),
         attachments=data_of(map(attrgetter("content"), messages)),
         part=state.get("part", "") if left.messages else "",

@@ -66,6 +66,26 @@ def efforts_update(efforts: EffortState) -> dict[str, Any]:
     }
 
 
+def not_aged(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the update of a state whose turn ends unanswered: no effort grew older in it.
+
+    >>> not_aged({"turn": 9, "summaries": {"a": 5, "b": 9}})["summaries"]
+    {'a': 6, 'b': 9}
+    """
+    turn = state.get("turn", 0)
+
+    def younger(entry: Mapping[str, Any]) -> dict[str, Any]:
+        ages = {"last_referenced_turn", "last_active_turn"} & entry.keys()
+        return {**entry, **{field: min(turn, entry[field] + 1) for field in ages}}
+
+    summaries = {name: min(turn, last + 1) for name, last in state.get("summaries", {}).items()}
+    efforts = {
+        key: {name: younger(entry) for name, entry in state.get(key, {}).items()}
+        for key in ("open_efforts", "expanded")
+    }
+    return {**efforts, "summaries": summaries}
+
+
 def streamed_update(
     before: EffortState, after: EffortState, runtime: Runtime[Settings]
 ) -> dict[str, Any]:

@@ -333,6 +333,22 @@ def test_ambient_window_in_steps(tmp_path: Path) -> None:
     assert sent == [0, 1, 2, 3, 4, 5, 6, 4, 5, 6, 4, 5]
 
 
+def test_unanswered_turn_takes_no_place(tmp_path: Path) -> None:
+    """02, Ambient window: it is shown with the answered turn behind it, and leaves with it."""
+    settings = Settings(ambient_window=3, rebuild="every-turn")
+    here = stage(tmp_path, settings=settings)
+    here.chat(2)
+    for words in ("Tea?", "Tea, please?", "Please!"):
+        with pytest.raises(ConnectionError):
+            here.say(words, ConnectionError("down"))
+
+    sent = [one.sent for one in here.chat(5, first=3)]
+
+    assert [ambient_in(one) for one in sent] == [2, 3, 3, 3, 3]
+    shown = [sum(words in one.text for words in ("Tea?", "Please!")) for one in sent]
+    assert shown == [2, 2, 2, 2, 0]
+
+
 def test_exchange_counts_as_one(tmp_path: Path) -> None:
     """02, Ambient window: an exchange counts as one, however many tool messages it holds."""
     settings = Settings(ambient_window=3, rebuild="every-turn")

@@ -225,3 +225,20 @@ def test_commands_by_hand_age_nothing(tmp_path: Path) -> None:
         commands.open_effort(here.talk.agent, here.config, name)
 
     assert [*here.values["memory"]["expanded"]] == ["auth-bug"]
+
+
+@pytest.mark.usefixtures("entry")
+def test_unanswered_turns_age_nothing(tmp_path: Path) -> None:
+    """02: age counts answered turns, however often a question that failed is sent again."""
+    here = stage(tmp_path)
+    here.works(AUTH, PERF)
+    before = here.say("Show me.", EXPAND, "Here.").memory["summaries"]["perf-fix"]["leaves_in"]
+    for _ in range(4):
+        with pytest.raises(ConnectionError):
+            here.say("Tea, please.", ConnectionError("down"))
+
+    said = here.say("Tea, please.")
+
+    assert said.silent_for == {"auth-bug": 1}
+    assert said.memory["summaries"]["perf-fix"]["leaves_in"] == before - 1
+    assert log_in(said.sent, AUTH) == 1

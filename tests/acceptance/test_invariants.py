@@ -231,10 +231,10 @@ def test_changes_say_why(tmp_path: Path) -> None:
 
 
 def uncounted(value: Any) -> Any:
-    """Return a part of the memory without the turns that are left, which each turn counts down."""
+    """Return a part of the memory without turns, which each one counts down or moves."""
     if not isinstance(value, dict):
         return value
-    return {key: uncounted(one) for key, one in value.items() if key != "leaves_in"}
+    return {key: uncounted(one) for key, one in value.items() if not key.endswith(("_in", "_turn"))}
 
 
 @pytest.mark.usefixtures("impatient")
