@@ -51,7 +51,7 @@ from ..nodes.turn.checkpoints import agone_on_from, awith_unapplied, gone_on_fro
 from ..nodes.turn.langchain_messages import messages_in_state, to_dicts
 from ..nodes.turn.owner import is_anothers, owner_of
 from ..nodes.turn.parts import READ_CACHE_SECONDS, AgentParts
-from ..nodes.turn.state import TurnState, repacked, state_after, unpacked
+from ..nodes.turn.state import TurnState, repacked, state_after, unpacked, updated
 from ..nodes.turn.turn import archive_left_rounds, read_state, running
 from .agent import build_memory_graph, tool_parts
 from .agent_state import (
@@ -171,7 +171,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         try:
             return sent(call)
         except (ContextOverflowError, OverBudgetError) as error:
-            less = self._call(request, window=window_after(request, call, error))
+            less = self._less(request, call, error)
         try:
             return sent(less)
         except OverBudgetError as error:
@@ -201,8 +201,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         try:
             return await sent(call)
         except (ContextOverflowError, OverBudgetError) as error:
-            window = window_after(request, call, error)
-            less = await asyncio.to_thread(self._call, request, window=window)
+            less = await asyncio.to_thread(self._less, request, call, error)
         try:
             return await sent(less)
         except OverBudgetError as error:
@@ -389,12 +388,32 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             return None
         return {**repacked(update, turn_state, self._settings(runtime)), **own}
 
-    def _call(self, request: ModelRequest[Any], window: int | None = None) -> Call:
-        """Return the call of the model with its working context, within a `window` if given."""
+    def _call(
+        self,
+        request: ModelRequest[Any],
+        window: int | None = None,
+        limit: Mapping[str, Any] | None = None,
+    ) -> Call:
+        """Return the call of the model with its working context, within a `window` if given.
+
+        A new `limit` holds from now on.
+        """
         self._kept.recover(request.state)
-        whole = self._kept.whole(request.state)
-        parts = self._parts_from(request)
-        return call_of(request, read_state(whole, request.runtime, parts), parts, window)
+        whole, parts = self._kept.whole(request.state), self._parts_from(request)
+        state, new = read_state(whole, request.runtime, parts), {"limit": limit} if limit else {}
+        call = call_of(request, updated(state, new), parts, window)
+        if not limit:
+            return call
+        before = updated(call.state, {"limit": state.get("limit")})
+        return replace(call, state=before, update={**call.update, **new})
+
+    def _less(
+        self, request: ModelRequest[Any], call: Call, error: ContextOverflowError | OverBudgetError
+    ) -> Call:
+        """Return the call with less in its context, after it was found too long."""
+        if isinstance(error, OverBudgetError):
+            return self._call(request, window=window_after(request, call, error))
+        return self._call(request, limit=call.limit_after_refusal())
 
     def _answered(
         self, request: ModelRequest[Any], call: Call, response: ModelResponse[Any]

@@ -1,6 +1,5 @@
 """The request that is sent in place of another one of `create_agent`, within the budget."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -17,7 +16,7 @@ from ..memory.errors import SettingsError
 from ..memory.settings import Settings
 from ..memory.tokens import REPLY_OVERHEAD, count_messages
 from ..memory.tools.toolbox import schemas
-from ..nodes.call_model import CUT, Call
+from ..nodes.call_model import Call
 from ..nodes.turn.caching import BREAKPOINT, KEY, caches_on_request, with_breakpoint
 from ..nodes.turn.langchain_messages import to_dicts
 from ..nodes.turn.parts import AgentParts, takes_tools, unwrapped
@@ -36,8 +35,6 @@ from .requests import (
     with_added,
 )
 
-_log = logging.getLogger("ebbtide.context")
-
 
 def call_of(
     request: ModelRequest[Any], state: TurnState, parts: AgentParts, window: int | None = None
@@ -49,8 +46,9 @@ def call_of(
     """
     raw, runtime = cast("Mapping[str, Any]", request.state), request.runtime
     check_messages(state)
-    settings = parts.settings_of(runtime.context)
-    check_budget(settings, *parts.sizes(settings))
+    whole = parts.settings_of(runtime.context)
+    check_budget(whole, *parts.sizes(whole))
+    settings = parts.frame(runtime.context, state).settings
     state.pop("context", None)  # the application's own
     turn = {str(message.id): message for message in running(state)}
     done = changes(raw["messages"], request.messages)
@@ -65,7 +63,7 @@ def call_of(
     added = count_messages(to_dicts([message for _, message in done.added]), parts.count)
     limit = settings.context_budget if window is None else window
     if added:
-        check_added(added, settings, parts)
+        check_added(added, whole, parts)
     short = settings.context_budget - limit + added
     fitting = replace(parts, window=limit - added, short=short) if short else parts
     call = replace(Call.prepared(state, runtime, fitting), parts=parts)
@@ -176,16 +174,11 @@ def _budget(request: ModelRequest[Any], call: Call) -> int:
     return call.parts.settings_of(request.runtime.context).context_budget
 
 
-def window_after(request: ModelRequest[Any], call: Call, error: BaseException) -> int:
-    """Return the tokens that a call may have after it was found too long.
+def window_after(request: ModelRequest[Any], call: Call, error: OverBudgetError) -> int:
+    """Return the tokens that a call may have to which another middleware added.
 
-    Raises `SettingsError` if another middleware leaves less than the least.
+    Raises `SettingsError` if that leaves less than the least.
     """
-    total = updated(call.state, call.update)["context_report"]["total"]
-    if not isinstance(error, OverBudgetError):
-        window = int(CUT * total)
-        _log.warning("the provider refused a context of %d tokens: cut to %d", total, window)
-        return window
     window = _budget(request, call) - error.added
     if window < sum(call.parts.sizes(call.settings)) + LEAST_ROOM:
         raise too_large(request, call, error) from None

@@ -41,7 +41,7 @@ from ..prompts.loader import render
 from .assemble_context import assembled
 from .turn.caching import BREAKPOINT, KEY, caches_on_request, with_breakpoint
 from .turn.langchain_messages import cleaned, closed, to_dicts, with_call_ids
-from .turn.parts import AgentParts, base_of, takes_tools, unwrapped
+from .turn.parts import AgentParts, base_of, name_of, takes_tools, unwrapped
 from .turn.state import TurnState, updated
 from .turn.tracing import trace_metadata
 from .turn.turn import running_turn
@@ -151,7 +151,7 @@ class Call:
             update = assembled(state, runtime, parts)
             context = update.pop("context")
             update = {} if update["sent"] == state.get("sent") else update
-        settings = parts.settings_of(runtime.context)
+        settings = parts.frame(runtime.context, state).settings
         limit = settings.max_tool_rounds
         if limit is not None and _rounds(state, runtime, parts) < limit:
             limit = None
@@ -170,14 +170,18 @@ class Call:
 
     def cut(self) -> "Call":
         """Return the call with less in its context, after the provider said that it is too long."""
-        state = updated(self.state, self.update)
+        limit = self.limit_after_refusal()
+        state = updated(self.state, {**self.update, "limit": limit})
         state.pop("context", None)
-        total = state["context_report"]["total"]
-        window = int(CUT * total)
-        _log.warning("the provider refused a context of %d tokens: cut to %d", total, window)
-        short = self.settings.context_budget - window
-        less = Call.prepared(state, self.runtime, replace(self.parts, window=window, short=short))
-        return replace(less, parts=self.parts)
+        less = Call.prepared(state, self.runtime, self.parts)
+        return replace(less, update={**less.update, "limit": limit})
+
+    def limit_after_refusal(self) -> dict[str, Any]:
+        """Return what this thread's contexts may have from now on, as long as the model stays."""
+        total = updated(self.state, self.update)["context_report"]["total"]
+        tokens = int(CUT * total)
+        _log.warning("the provider refused a context of %d tokens: cut to %d", total, tokens)
+        return {"model": name_of(self.parts.model), "tokens": tokens}
 
     @property
     def tool_choice(self) -> Any:

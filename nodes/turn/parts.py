@@ -143,9 +143,16 @@ class AgentParts:
             self.laid_out.clear()
             self.turn_caches.clear()
 
-    def frame(self, context: object, ambient_window: int | None) -> Frame:
-        """Return what all calls of a run have in common; see `settings_of`."""
-        settings = self.settings_of(context, ambient_window)
+    def frame(self, context: object, state: Mapping[str, Any]) -> Frame:
+        """Return what all calls of a run have in common; see `settings_of`.
+
+        A context is no larger than what the provider of this model refused earlier in the thread.
+        """
+        settings = self.settings_of(context, state.get("window"))
+        limit = state.get("limit") or {}
+        if limit.get("model") == name_of(self.model):
+            fitting = min(settings.context_budget, limit["tokens"])
+            settings = settings.model_copy(update={"context_budget": fitting})
         refused = frozenset[str]()
         if profile := self.profile:
             refused = frozenset(

@@ -238,6 +238,14 @@ class Prompt(TypedDict, total=False):
     steady: int
 
 
+@with_config(_STRICT)
+class Limit(TypedDict):
+    """The tokens that a context may have in this thread, and the name of the model."""
+
+    model: str
+    tokens: Annotated[int, Field(ge=1)]
+
+
 class Bookkeeping(TypedDict, total=False):
     """What only the nodes want, in a channel of its own.
 
@@ -246,7 +254,8 @@ class Bookkeeping(TypedDict, total=False):
     archive, "" if no round left `messages`. `command` is the nonce of a command by hand whose
     `events` are not committed yet, "" for none. `fixed` is a digest of the system message and the
     tools as they were archived last. `window` is the thread's ambient window, None for that of the
-    settings. `plan` is what the context shows, None to make it anew. `due`
+    settings. `limit` is the size to which a context was cut that the provider of a model refused.
+    `plan` is what the context shows, None to make it anew. `due`
     tells that an open effort must be compressed. `asked` maps the ids of the messages that began a
     turn to the number of that turn.
     """
@@ -262,6 +271,7 @@ class Bookkeeping(TypedDict, total=False):
     sent: str
     fixed: str
     window: Annotated[int, Field(ge=0)] | None
+    limit: Limit
     compressed: dict[str, _Turn]
     events: list[Annotated[dict[str, Plain], AfterValidator(_valid_event)]]
     asked: dict[str, _Turn]

@@ -50,7 +50,7 @@ _LEAST_FREE = 256
 _SAVED = frozenset(
     {
         *("turn", "active_effort", "open_efforts", "expanded", "summaries", "anchor"),
-        *("window", "compressed", "plan"),
+        *("window", "limit", "compressed", "plan"),
     }
 )
 """Keys of the state that are saved with a turn; the others are columns of its row, or of a run."""
@@ -330,7 +330,7 @@ def _cache_of(key: TurnKey, state: TurnState, parts: AgentParts) -> TurnCache:
 
 def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> RunningTurn:
     """Return the running turn as the memory tools and the context read it."""
-    frame = parts.frame(runtime.context, state.get("window"))
+    frame = parts.frame(runtime.context, state)
     key = key_of(state, runtime, frame.settings)
     cache, number = _cache_of(key, state, parts), state.get("turn", 0)
     efforts = memberships(state.get("active_effort"), state.get("events", ()))
@@ -395,7 +395,7 @@ def load_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -
 
     Raises what `load_cache` raises.
     """
-    frame = parts.frame(runtime.context, state.get("window"))
+    frame = parts.frame(runtime.context, state)
     cache = load_cache(state, parts.archive, owner_of(state, runtime, frame.settings))
     return _running_turn(state, parts, frame, cache, cache.past)
 

@@ -6,9 +6,12 @@ from typing import Any
 import pytest
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.memory import InMemorySaver
 
+import tests.agents
 from ebbtide.memory.tokens import exact
-from tests.agents import THREAD, talk
+from tests.agents import THREAD, archive_in, talk
+from tests.doubles import ScriptedModel
 
 pytestmark = pytest.mark.usefixtures("entry")
 
@@ -39,7 +42,7 @@ async def test_context_that_is_too_long(tmp_path: Path, way: str) -> None:
 
     states = [await chat.say_by(way, f"Fact {number}: {LONG}") for number in range(20)]
 
-    assert provider.refused
+    assert provider.refused == 1  # the smaller size holds from then on
     last: dict[str, Any] = states[-1]["messages"][-1].response_metadata["ebbtide"]
     assert last["total"] <= last["budget"]
     assert [len(chat.said(state)) for state in states] == [*range(1, 21)]
@@ -56,3 +59,28 @@ def test_context_that_is_too_long_twice(tmp_path: Path) -> None:
     assert provider.refused == 2
     provider.window = WINDOW
     assert chat.agent.invoke(None, THREAD)["messages"][-1].text == "Yes."
+
+
+class Named(ScriptedModel):
+    """A model with a name."""
+
+    model_name: str = "small"
+
+
+def test_smaller_size_is_the_models(tmp_path: Path) -> None:
+    """What a provider refused is remembered for its model alone."""
+    provider = Provider()
+    made: dict[str, Any] = {"archive": archive_in(tmp_path), "checkpointer": InMemorySaver()}
+    small, large = (
+        tests.agents.ENTRIES[tests.agents.entry](Named(answers=answers, model_name=name), **made)
+        for name, answers in (("small", provider), ("large", lambda _: "Yes."))
+    )
+    asked: list[Any] = [{"messages": f"Fact {number}: {LONG}"} for number in range(22)]
+
+    budgets = [
+        agent.invoke(words, THREAD)["memory"]["context_report"]["budget"]
+        for agent, words in zip([*[small] * 20, large, small], asked, strict=True)
+    ]
+
+    assert provider.refused == 1
+    assert budgets[0] == budgets[20] > budgets[19] == budgets[21]
