@@ -113,7 +113,7 @@ _EVENT = TypeAdapter(_EventFields)
 
 
 def _past(turn: int, info: ValidationInfo) -> int:
-    if turn > info.context["turn"]:
+    if turn > cast("dict[str, int]", info.context)["turn"]:
         raise ValueError("Input should be a turn that has begun")
     return turn
 
