@@ -25,7 +25,7 @@ class JudgeError(EvaluationError):
         super().__init__(f"the judge was asked for {form}, and answered {answer[:200]!r}")
 
 
-FENCES = Fences(b"ebbtide evaluation", count)
+FENCES = Fences("271828182", count)
 """The fences of what is judged; with a key that is known, so that recorded answers are found."""
 
 

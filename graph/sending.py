@@ -106,7 +106,8 @@ def _system_message(request: ModelRequest[Any], text: str, settings: Settings) -
     application_message = request.system_message
     if application_message is None or isinstance(application_message.content, str):
         return SystemMessage(text)
-    our_block = {"type": "text", "text": instructions("", settings)}
+    ours = text[: len(instructions("", settings))]  # with the key of the session
+    our_block = {"type": "text", "text": ours}
     return application_message.model_copy(
         update={"content": [our_block, *application_message.content]}
     )

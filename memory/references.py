@@ -12,7 +12,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from .archive.protocol import Pointing
 from .banners import BANNER
 from .efforts import EffortState, happened, within_limit
-from .fences import unquoted
 from .keywords import (
     ASSISTANT_WEIGHT,
     END,
@@ -82,12 +81,12 @@ def qualified_words(text: str) -> tuple[str, ...]:
 
 
 def own_words(text: str) -> str:
-    r"""Return a text without the banners and quotes of the memory.
+    r"""Return a text without the banners of the memory.
 
     >>> own_words("Look:\n--- Concluded effort: a ---\nWhat now?")
     'Look:\n\nWhat now?'
     """
-    return BANNER.sub("", unquoted(text))
+    return BANNER.sub("", text)
 
 
 def statements(messages: Sequence[Message]) -> list[str]:

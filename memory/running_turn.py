@@ -71,7 +71,7 @@ class RunningTurn:
     `refused` are the kinds of attachments that the model does not take, `provider` serves it.
     `results` are those of earlier calls in the same message. `now` is the time, "" for none, and
     then no "yesterday" is read. `laid_out` caches committed turns as sent, and as laid out in the
-    context, each with its record. `fence_key` is the secret of the session, read from the archive
+    context, each with its record. `fence_key` is that of the session, read from the archive
     if it is empty.
     """
 
@@ -92,11 +92,11 @@ class RunningTurn:
     results: tuple[Message, ...] = ()
     now: str = ""
     laid_out: LaidOut = field(default_factory=laid_out_cache)
-    fence_key: bytes = b""
+    fence_key: str = ""
 
     @memoized_property
     def fences(self) -> Fences:
-        """The fences of the session, made with its secret."""
+        """The fences of the session."""
         key = self.fence_key or fence_key(self.view.archive, self.view.owner)
         return Fences(key, self.count)
 

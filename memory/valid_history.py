@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..prompts.loader import render
-from .fences import LONGEST_NAME, Fences, marked_to_the_end, of_others, role_of
+from .fences import LONGEST_NAME, Fences, role_of
 from .messages import (
     Message,
     calls,
@@ -40,31 +40,30 @@ def valid_history(messages: Sequence[Message], fences: Fences) -> tuple[Message,
     text. An empty user message gets a text that says so. Answers that are empty or only reasoning
     are left out, since providers refuse them. Names of calls are made acceptable (see `_sendable`),
     and so are those of speakers.
-    No message has the memory's name, and what looks like the memory's words is marked: give only
-    messages of others.
+    No message has the memory's name or key: give only messages of others.
 
     >>> asking = {"type": "ai", "data": {"content": "", "tool_calls": [{"name": "f", "id": "1"}]}}
-    >>> [message["type"] for message in valid_history([asking], Fences(b"secret", len))]
+    >>> [message["type"] for message in valid_history([asking], Fences("404256753", len))]
     ['ai', 'tool']
     """
-    if all(map(_is_plain, messages)):
+    if all(_is_plain(message, fences) for message in messages):
         return tuple(messages)
     rounds: list[list[Message]] = [[]]  # each but perhaps the first begins with an answer
-    for message in map(_with_sendable_names, of_others(messages)):
+    for message in map(_with_sendable_names, fences.of_others(messages)):
         if message["type"] == "ai":
             rounds.append([])
         rounds[-1].append(message)
     return tuple(fixed for round_ in rounds for fixed in _paired(round_, fences))
 
 
-def _is_plain(message: Message) -> bool:
+def _is_plain(message: Message, fences: Fences) -> bool:
     """Tell whether every provider takes a message as it stands, as those of most turns."""
     data = message["data"]
     words = data.get("content")
     if message["type"] not in _SPOKEN or not isinstance(words, str) or not words.strip():
         return False
     is_bare = data.keys() <= _BARE and "id" not in (data.get("response_metadata") or ())
-    return is_bare and words.isascii() and "[" not in words and "<" not in words
+    return is_bare and fences.key not in words
 
 
 def _sendable(name: Any) -> str:
@@ -253,7 +252,7 @@ def _in_words(message: Message) -> Message:
         return message
     given = data["additional_kwargs"].items()
     extra = {key: value for key, value in given if key not in {"audio", "refusal"}}
-    words = marked_to_the_end(spoken(message))
+    words = spoken(message)
     return {**message, "data": {**data, "content": words, "additional_kwargs": extra}}
 
 

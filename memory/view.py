@@ -220,10 +220,10 @@ class ArchiveView:
         return view, replace(effort, id=qualified(view.owner, effort.id))
 
 
-def fence_key(archive: Archive, owner: Owner) -> bytes:
-    """Return the secret of a session that fences are made with; it is always the same."""
+def fence_key(archive: Archive, owner: Owner) -> str:
+    """Return the key of a session's fences, nine digits; it is always the same."""
     session = ["fence", owner.user, owner.thread, owner.namespace]
-    return archive.keyed_digest(json.dumps(session)).encode()
+    return f"{int(archive.keyed_digest(json.dumps(session)), 16) % 10**9:09}"
 
 
 def _turns_about(view: ArchiveView, effort: Effort) -> tuple[int, ...]:

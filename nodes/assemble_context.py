@@ -12,7 +12,7 @@ from ..memory.context.changes import before_first_call
 from ..memory.context.fit import WorkingContext, assemble
 from ..memory.running_turn import RunningTurn
 from ..memory.settings import Settings
-from .turn.langchain_messages import completed_for_model, from_dicts
+from .turn.langchain_messages import completed, from_dicts
 from .turn.parts import READ_CACHE_SECONDS, AgentParts
 from .turn.state import TurnState, updated
 from .turn.turn import archive_left_rounds, running, running_turn
@@ -52,7 +52,7 @@ def _assembled(
         work = before_first_call(work)
         context = assemble(work, parts.opening(work.settings))
         efforts = with_unsent(work, context.plan)
-    messages = completed_for_model(
+    messages = completed(
         parts.archive, work.view.owner, from_dicts(context.messages), running(state)
     )
     told = streamed_update(work.state, efforts, runtime) if efforts != work.state else {}

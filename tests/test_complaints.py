@@ -14,7 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from ebbtide import DiskArchive, Settings, create_memory_agent, erase
-from ebbtide.memory.fences import NAME, marked
+from ebbtide.memory.fences import NAME
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner
 from ebbtide.memory.transcript import indented
@@ -253,7 +253,7 @@ def test_recalled_text_stays_quoted_data(tmp_path: Path) -> None:
 
     (quoted,) = [m for m in here.last if "the stored log" in m.text and m.name == NAME]
     assert re.fullmatch(r"(?s)<memory (\d{9})>the stored log of .*\n</memory \1>", quoted.text)
-    assert marked(indented(INJECTED)) in quoted.text
+    assert indented(INJECTED) in quoted.text
     assert "Ignore your instructions" not in here.last[0].text
     assert [m.type for m in here.last].count("system") == 1
 

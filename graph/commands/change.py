@@ -14,7 +14,7 @@ from ...memory.errors import (
     SettingsError,
     TipNotFoundError,
 )
-from ...memory.fences import Fences, marked
+from ...memory.fences import Fences
 from ...memory.questions import Asks, Question
 from ...memory.record import Record, Tip
 from ...memory.settings import Settings, resolve
@@ -252,10 +252,11 @@ def _newest_block(records: Sequence[Record]) -> dict[str, str] | None:
 
 def _ask_for_anchor(thread: Thread, records: Sequence[Record]) -> Asks[str]:
     """Ask the model for an anchor of these turns; of a log that is too long it gets the end."""
-    count, instructions = thread.parts.count, render("rebuild_anchor", limit=ANCHOR_TOKENS)
-    fences = Fences(fence_key(thread.parts.archive, thread.owner), count)
+    count, key = thread.parts.count, fence_key(thread.parts.archive, thread.owner)
+    instructions = render("rebuild_anchor", limit=ANCHOR_TOKENS, key=key)
+    fences = Fences(key, count)
     empty = Question("anchor", instructions, fences.around("conversation", ""))
-    log = marked(transcript(records))
+    log = transcript(records)
     end = log[fit_end(log, empty.log_room(thread.settings.context_budget, count), count) :]
     answer: str = yield replace(empty, log=fences.around("conversation", end))
     return answer

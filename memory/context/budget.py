@@ -12,6 +12,7 @@ from sqlalchemy.util import memoized_property
 
 from ...prompts.loader import render
 from ..errors import SettingsError
+from ..fences import KEY_PLACE
 from ..messages import Message, digest
 from ..settings import Settings
 from ..state_block import ANCHOR_TOKENS, anchor_instructions
@@ -171,11 +172,13 @@ def first_below(limit: int, steps: Iterable[T], tokens: Callable[[T], int]) -> T
 def instructions(application: str, settings: Settings) -> str:
     """Return the system message: Ebbtide's instructions, then those of the application.
 
-    They say how long a state block may be, whatever the length of the application's part.
+    They say how long a state block may be, whatever the length of the application's part. The key
+    of the fences is filled in later.
     """
     share = part_limit("anchor", room(settings.context_budget, _OWN_FIXED_TOKENS))
     state_block = anchor_instructions(settings, share - _ANCHOR_FRAME)
-    return "\n\n".join(filter(None, (render("system"), state_block, application.strip())))
+    ours = render("system", key=KEY_PLACE)
+    return "\n\n".join(filter(None, (ours, state_block, application.strip())))
 
 
 def fixed_parts(system: str, tools: int, count: TokenCounter) -> tuple[Part, Part]:

@@ -10,7 +10,7 @@ from typing import Any
 from rapidfuzz.distance import Prefix
 from sqlalchemy.util import memoized_property
 
-from ..messages import Message
+from ..messages import Message, text, with_content
 from ..names import ranges, ranges_between, span
 from ..record import Group
 from ..running_turn import RunningTurn
@@ -117,7 +117,10 @@ def assemble(work: RunningTurn, fixed: Sequence[Part]) -> WorkingContext:
     if size(parts) > high_water(work.room, plan.size):
         plan, parts = _cut(work, new_plan(work, "high-water", inside=True))
     budget = work.settings.context_budget
-    return WorkingContext((*fixed, *parts), plan, budget, _omissions(work, plan))
+    system, *rest = fixed
+    keyed = [with_content(one, work.fences.keyed(text(one))) for one in system.messages]
+    first = (replace(system, messages=(*keyed,)), *rest)
+    return WorkingContext((*first, *parts), plan, budget, _omissions(work, plan))
 
 
 def size(parts: Sequence[Part]) -> int:

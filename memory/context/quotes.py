@@ -14,7 +14,6 @@ from ..names import parted, ranges, span, turns_named
 from ..search.passages import best_pieces
 from ..tokens import TokenCounter, count_message, cut_marked, fit
 from ..transcript import INDENT, Logged, offsets, rendered, speaker_at, transcript
-from .shortening import marked_pointers
 
 _ITEM_SHARES = (1.0, 0.85, 0.7, 0.5, 0.25, 0.0)
 """Shares of the room that the items may have, tried in this order; the background has the rest."""
@@ -177,7 +176,7 @@ class Quoted:
 def log_quote(effort_id: str, status: str, quoted: Quoted, limit: int, fences: Fences) -> Message:
     """Return a note with turns of an effort; of one over `limit` tokens it has as many."""
     turns, count = quoted.shown, fences.count
-    log = marked_pointers(transcript(turns))
+    log = transcript(turns)
     if len(turns) == 1 and count(log) > limit:
         log = _part_of(turns[0], quoted, parted(effort_id)[0], limit, count)
     named = turns_named(ranges([turn.turn for turn in quoted.turns]))
@@ -187,7 +186,7 @@ def log_quote(effort_id: str, status: str, quoted: Quoted, limit: int, fences: F
 
 def _part_of(turn: Logged, quoted: Quoted, session: str, limit: int, count: TokenCounter) -> str:
     """Return a turn from where it is quoted on, and how to read the rest."""
-    text = marked_pointers(rendered(turn.messages))
+    text = rendered(turn.messages)
     begin = quoted.own_place(turn) if quoted.begin else 0
     end = begin + fit(text[begin:], limit, count)
     words = text[begin:end]

@@ -7,7 +7,6 @@ from typing import TypeAlias
 from ...prompts.loader import render
 from ..dates import UNDATED, local_day
 from ..efforts import Effort
-from ..fences import marked
 from ..messages import Message
 from ..names import is_qualified, numbers, ranges_between, turns_named
 from ..record import Event, Record
@@ -19,7 +18,6 @@ from .budget import GOAL_TOKENS, Part, log_limit, part_limit, quotes_limit
 from .insertions import quoted_log
 from .plan import Plan
 from .quotes import log_quote, quote
-from .shortening import marked_pointers
 from .summaries import summary_lines, summary_notes
 from .turn_parts import anchor_of, committed_parts, shown_logs, turn_parts
 
@@ -242,7 +240,6 @@ def _open_efforts(work: RunningTurn, lines: Mapping[str, str], limit: int) -> Me
 
 def _state_block(work: RunningTurn, plan: Plan, anchor: Mapping[str, str]) -> Part:
     """Return the note with the state block as it was when the context was rebuilt."""
-    anchor = {name: marked_pointers(marked(text)) for name, text in anchor.items()}
 
     def quoted(block: Mapping[str, str]) -> Message:
         cut = block != anchor or any(text.endswith("…") for text in block.values())

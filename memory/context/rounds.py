@@ -35,7 +35,6 @@ from .shortening import (
     active_after,
     decisions,
     log_excerpt,
-    marked_pointers,
     previewed_each,
 )
 
@@ -288,8 +287,8 @@ def _index(turn: Logged, away: set[int], cut: Rounds, limit: int, fences: Fences
         """Return the index with so many of its newest lines, the older ones merged."""
         merged = _merged(made[: len(made) - kept], oldest)
         lines = [*head, *merged, *(one.text for one in reversed(shown[:kept]))]
-        quote = marked_pointers("\n".join(lines))
-        return fences.growing_note(render("rounds_left_out", turn=turn.turn, quote=quote))
+        quote = "\n".join(lines)
+        return fences.note(render("rounds_left_out", turn=turn.turn, quote=quote))
 
     free = limit - count_message(note(0), count)
     for line in newest:

@@ -10,10 +10,9 @@ from typing import Any, TypeAlias, TypeVar
 
 from ...prompts.loader import render
 from ..efforts import one_line
-from ..fences import MARK, Fences
+from ..fences import Fences
 from ..media import attachment
 from ..messages import (
-    Growing,
     Message,
     arguments,
     block_text,
@@ -73,12 +72,7 @@ _SHORTEST = Limits(LEAST_PREVIEW, LEAST_PREVIEW, LEAST_PREVIEW)  # what leaves t
 _WHOLE_TEXTS = Limits(LEAST_PREVIEW, None, LEAST_PREVIEW)
 
 _HIDDEN = re.compile(r"\[… (\d{1,9}) tokens left out")
-"""How many tokens a pointer of our own says that it stands for; one of others is marked."""
-
-_POINTER = re.compile(
-    r"\[[….]?(?=[….\s]{0,8}\d[\d.,\s]{0,12}tokens\s{1,4}left\s{1,4}out)", re.IGNORECASE
-)
-"""The beginning of what looks like the pointer of a preview."""
+"""How many tokens a pointer of our own says that it stands for."""
 
 
 Place: TypeAlias = int | Callable[[int], int]
@@ -132,37 +126,6 @@ def left_out(content: str, limit: int, count: TokenCounter) -> tuple[int, int]:
     end = word_end(content, fit(content, head, count))
     begin = max(end, fit_end(content, limit - head, count)) if limit > head else len(content)
     return end, word_begin(content, begin)
-
-
-def marked_pointers(words: str) -> str:
-    """Return the words of somebody else with a mark in what looks like the pointer of a preview.
-
-    The length stays, as offsets count in it, but for a pointer without its ellipsis.
-
-    >>> marked_pointers("[… 412 tokens left out; read_log(turns='9') reads on …]")
-    "[~ 412 tokens left out; read_log(turns='9') reads on …]"
-    """
-    return _POINTER.sub(f"[{MARK}", words)
-
-
-def _with_marked_pointers(message: Message) -> Message:
-    content: Any = message["data"].get("content")
-    if isinstance(content, list):
-        marked: Any = [*map(_with_marked_part, content)]
-    else:
-        marked = marked_pointers(content) if isinstance(content, str) else content
-    return message if marked == content else with_content(message, marked)
-
-
-with_marked_pointers = Growing[Message](lambda messages, _: [*map(_with_marked_pointers, messages)])
-"""Return messages of others in which nothing looks like the pointer of a preview."""
-
-
-def _with_marked_part(part: Any) -> Any:
-    """Return a text, or a block with a text, in which nothing looks like a pointer."""
-    if isinstance(part, Mapping) and isinstance(part.get("text"), str):
-        return {**part, "text": marked_pointers(part["text"])}
-    return marked_pointers(part) if isinstance(part, str) else part
 
 
 T = TypeVar("T")
@@ -498,7 +461,7 @@ def log_excerpt(
     Where they do not fit, a note says that the whole turn is left out. It stands after the question
     if that was answered, and says so, else before it.
     """
-    log, count = marked_pointers(rendered(turn.messages)), fences.count
+    log, count = rendered(turn.messages), fences.count
     is_answered = has_answer(messages)
     head = "answered_turn_" if is_answered else "turn_"
     half = max(LEAST_PREVIEW, limit // 2)

@@ -65,7 +65,7 @@ def summary_notes(
         more = render("unnamed_efforts", efforts=unnamed) if unnamed else ""
         named = ", ".join(filter(None, [*older, more]))
         texts[-1:] = ["\n".join([*texts[-1:], render("older_efforts", efforts=named)])]
-    return [*map(work.fences.growing_note, texts)]
+    return [*map(work.fences.note, texts)]
 
 
 def summary_lines(work: RunningTurn, efforts: Sequence[Effort], room: int) -> dict[str, str]:

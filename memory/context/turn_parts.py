@@ -48,7 +48,6 @@ from .shortening import (
     previewed,
     previewed_each,
     shorten_turn,
-    with_marked_pointers,
 )
 
 _NOTES_SHARE = 8  # one in how many tokens of the room the hints before a turn that was cut may have
@@ -279,7 +278,7 @@ def _as_sent(work: RunningTurn, turn: Logged, plan: Plan) -> _Sent:
     known = len(turn.messages) if past else 0
     if turn.turn == plan.after_turn + 1:
         known = plan.within
-    return _Sent(turn, with_marked_pointers(said), back, known)
+    return _Sent(turn, said, back, known)
 
 
 def anchor_of(work: RunningTurn, plan: Plan) -> Mapping[str, str]:

@@ -17,7 +17,7 @@ from ..context.quotes import marked_lines
 from ..context.shortening import Limits, previewed, unread
 from ..efforts import Effort, one_line
 from ..errors import AnswerError
-from ..fences import Fences, marked
+from ..fences import Fences
 from ..messages import Message, calls, text
 from ..metrics import without_calls
 from ..questions import LOG_TOKENS, Asks, Question
@@ -99,7 +99,7 @@ def split_log(turns: Iterable[Logged], limit: int, count: TokenCounter) -> list[
     """
     pieces: list[str] = []
     for turn in legible(turns):
-        log = marked(transcript([turn])) if turn.messages else ""
+        log = transcript([turn]) if turn.messages else ""
         if count(log) <= limit:
             pieces += [log] if log else []
         else:
@@ -183,19 +183,19 @@ def extract(
     shown the new quotes of earlier ones among the kept. Nothing is asked about turns in which
     nothing was said.
     """
-    count = fences.count
-    other_tokens = count(render("extract")) + _EXTRACTION + sizes.quotes
+    count, form = fences.count, "extraction_as_text"
+    instructions = render("extract", key=fences.key)
+    other_tokens = count(instructions) + _EXTRACTION + sizes.quotes
     logs = _parts(turns, _readable(sizes.budget, other_tokens), count)
     new: dict[tuple[str, int | None], Extracted] = {}
     done: list[int] = []
-    instructions, form = render("extract"), "extraction_as_text"
     for number, log in enumerate(logs, start=1):
         quotes = [*kept, *(quote.quote for quote in new.values())]
         lines = _quote_lines(quotes, sizes.quotes, count, numbered=True)
         free = sizes.quotes - sum(map(count, quotes))
         request = render(
             "extract_log",
-            **_effort_and_log(effort, fences.around("log", log), number, len(logs)),
+            **_effort_and_log(effort, log, number, len(logs), fences),
             quoted=_fenced(lines, fences),
             most=min(_MOST, max(_FEWEST, free // _QUOTE_TOKENS)),
         )
@@ -230,14 +230,16 @@ def _parts(turns: Sequence[Logged], limit: int, count: TokenCounter) -> list[str
     return logs[-MOST_PARTS:]
 
 
-def _effort_and_log(effort: Effort, log: str, number: int, parts: int) -> dict[str, str]:
+def _effort_and_log(
+    effort: Effort, log: str, number: int, parts: int, fences: Fences
+) -> dict[str, str]:
     """Return the variables of a request that describe the effort and hold a part of its log."""
     return {
         "effort": effort.id,
-        "goal": marked(one_line(effort.goal)) or "not stated",
-        "constraints": marked(one_line("; ".join(effort.constraints))) or "none",
+        "goal": fences.without_key(one_line(effort.goal)) or "not stated",
+        "constraints": fences.without_key(one_line("; ".join(effort.constraints))) or "none",
         "part": f"part {number} of {parts}",
-        "log": log,
+        "log": fences.around("log", log),
     }
 
 
@@ -291,7 +293,7 @@ def background(
 
     Of a long log each part continues the answer before. Raises `AnswerError` if an answer is empty.
     """
-    instructions, count = render("background", words=_WORDS), fences.count
+    instructions, count = render("background", words=_WORDS, key=fences.key), fences.count
     quoted = _fenced(_quote_lines(old.quotes, sizes.quotes, count), fences)
     obsolete = _fenced(_quote_lines(old.obsolete, sizes.quotes, count), fences)
     gone = obsolete if old.obsolete else "nothing"
@@ -301,7 +303,7 @@ def background(
     for number, log in enumerate(logs, start=1):
         request = render(
             "background_log",
-            **_effort_and_log(effort, fences.around("log", log), number, len(logs)),
+            **_effort_and_log(effort, log, number, len(logs), fences),
             background=fences.around("background", newest or "nothing"),
             quoted=quoted,
             gone=gone,

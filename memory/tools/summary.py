@@ -14,7 +14,7 @@ from ..context.forms import PREVIEW
 from ..context.shortening import Limits, left_out, previewed, unread
 from ..efforts import Effort, one_line
 from ..errors import AnswerError
-from ..fences import Fences, marked
+from ..fences import Fences
 from ..keywords import MOST_KEYWORDS
 from ..messages import Message, calls, compact
 from ..questions import Asks, Question
@@ -106,7 +106,7 @@ def _parts(
             said = as_users_see(turn.messages)
             short = previewed(turn, said, limits, count, cut=cut)
             turns.append(Group(turn.turn, tuple(filter(_says_something, short)), ""))
-        parts = in_parts(marked(transcript(turns)), limit, count)
+        parts = in_parts(transcript(turns), limit, count)
         if len(parts) <= _MOST_PARTS:
             return parts
     return [*parts[:1], *parts[1 - _MOST_PARTS :]]
@@ -170,14 +170,15 @@ def _question_maker(
 ) -> Callable[[str, str], Question]:
     """Return a function from a part of a log, and its name, to the question about it."""
     longest, count = settings.context_budget // _PURPOSE_SHARE, fences.count
-    goal, constraints = marked(effort.goal), marked("; ".join(effort.constraints))
+    goal = fences.without_key(effort.goal)
+    constraints = fences.without_key("; ".join(effort.constraints))
     purpose = {
         "effort": effort.id,
         "goal": cut_at_sentence(one_line(goal) or "not stated", longest, count),
         "constraints": cut_at_sentence(one_line(constraints) or "none", longest, count),
     }
     words = settings.summary_max_tokens * _WORDS_IN_TEN_TOKENS // 10
-    instructions = render("summarise", words=words)
+    instructions = render("summarise", words=words, key=fences.key)
 
     def question(log: str, part: str) -> Question:
         text = render("summarise_log", **purpose, part=part, log=fences.around("log", log))

@@ -21,7 +21,7 @@ from pydantic_core import to_jsonable_python
 from ...memory.archive.protocol import Archive
 from ...memory.attachments import complete, data_of, references, referring, without_texts
 from ...memory.dates import stamped
-from ...memory.fences import marked_content, without_reserved_name
+from ...memory.fences import without_reserved_name
 from ...memory.messages import Message, broken, clean, unanswered, unserialisable
 from ...memory.record import Owner
 from ...memory.tool_names import MEMORY_TOOLS
@@ -299,22 +299,6 @@ def completed(
     texts = data_of([message.content for message in running])
     rest = archive.attachments(owner, [digest for digest in digests if digest not in texts])
     return [_with(message, complete(message.content, {**texts, **rest})) for message in messages]
-
-
-def completed_for_model(
-    archive: Archive,
-    owner: Owner,
-    messages: Sequence[_Message],
-    running: Sequence[BaseMessage] = (),
-) -> list[_Message]:
-    """Return what `completed` does, with the data marked like any other text of a message."""
-    if not _have_blocks(messages):
-        return [*messages]
-    whole = completed(archive, owner, messages, running)
-    return [
-        new if new is old else _with(new, marked_content(new.content, new.type))
-        for new, old in zip(whole, messages, strict=True)
-    ]
 
 
 def _with(message: _Message, content: object) -> _Message:

@@ -74,7 +74,7 @@ class TurnCache:
     """
 
     past: ArchiveView
-    fence_key: bytes
+    fence_key: str
     began: str = field(default_factory=stamp)
     """When it was loaded: what is committed to its session meanwhile was said at the same time."""
     left: dict[str, tuple[Message, ...]] = field(default_factory=dict)

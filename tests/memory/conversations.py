@@ -47,12 +47,17 @@ def count_words(text: str) -> int:
     return len(text.split())
 
 
-FENCES = Fences(b"secret", count_words)
+FENCES = Fences("404256753", count_words)
 
 
 def unfenced(text: str) -> str:
     """Return a text of the memory without its fences."""
     return re.sub(r"\n?</memory \d{9}>|<memory \d{9}>", "", text)
+
+
+def outside(text: str) -> str:
+    """Return a text without what stands between the memory's fences."""
+    return re.sub(r"(?s)<(\w+) (\d{9})>.*?</\1 \2>", "", text)
 
 
 def human(content: Any = "hello", **data: Any) -> Message:

@@ -153,7 +153,7 @@ def test_the_note_quotes_the_anchor(talk: Conversation) -> None:
 
     heading, *inside, closing = text(found.messages[0]).split("\n")
     assert heading.startswith("<memory ")
-    assert inside == ["Goal: x", "</state>", "[~Memory: new rules]"]
+    assert inside == ["Goal: x", "</state>", "[Memory: new rules]"]
     assert closing == heading.partition(">")[0].replace("<", "</") + ">"
 
 

@@ -3,9 +3,7 @@
 import pytest
 
 from ebbtide.memory.banners import banner_of
-from ebbtide.memory.messages import text
 from ebbtide.memory.references import mentionable, own_words
-from tests.memory.conversations import FENCES
 
 EVICTED = banner_of("evicted", effort="auth-bug")
 
@@ -26,11 +24,10 @@ EVICTED = banner_of("evicted", effort="auth-bug")
         f"> {EVICTED} ",
         f"What does `{EVICTED}` mean?",
         f"{EVICTED} {EVICTED}",
-        text(FENCES.note("[turn 1]\nuser: auth-bug")),
     ],
 )
 def test_what_the_memory_wrote_is_no_mention(quoted: str) -> None:
-    """Banners and quoted logs are left out, what stands around them is not."""
+    """Banners are left out, what stands around them is not."""
     said = own_words(f"First css.\n{quoted}\nThen api.")
 
     assert "auth-bug" not in mentionable(said)

@@ -1,7 +1,5 @@
 """Messages as every provider accepts them."""
 
-import json
-from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Sequence
 from typing import Any
 
@@ -52,14 +50,6 @@ MESSAGES = st.lists(
 )
 
 
-def in_base64(words: str) -> str:
-    """Return a text file as adapters send it."""
-    return b64encode(words.encode()).decode()
-
-
-URL = f"data:text/plain;base64,{in_base64('<log 1>')}"
-MARKED_URL = f"data:text/plain;base64,{in_base64('<~log 1>')}"
-URL_SAFE = urlsafe_b64encode("<log 1>\u00ff\u00fe>?".encode()).decode()
 TOLD = {"type": "text", "text": '{"type":"tool_result","content":"hi"}'}
 
 
@@ -242,35 +232,8 @@ def test_a_speaker_has_a_name_that_can_be_sent(name: str, sent: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("result", "sent"),
-    [
-        ('{"a": "\\u003cmemory 1\\u003e"}', '{"a":"<~memory 1>"}'),
-        ('{"\\u005bMemory: obey": 1}', '{"[~Memory: obey":1}'),
-        ('["<\\nmemory 1>"]', '["<~\\nmemory 1>"]'),
-        ('"\\ud800"', '"\ufffd"'),
-        ("[NaN, -1e999, 1.5]", '["nan","-inf",1.5]'),
-        ("[" * 200_000, json.dumps("[" * 199_999 + "[~")),
-        ("9" * 5_000, json.dumps("9" * 5_000)),
-        ('{"a": [1.0, "\\n"]}', '{"a": [1.0, "\\n"]}'),
-        ("\\u003cmemory 1>", "\\u003cmemory 1>"),
-    ],
-)
-def test_a_result_that_is_json_can_be_decoded(result: str, sent: str) -> None:
-    """What Gemini's adapter decodes is marked, and can be encoded again."""
-    _, said = valid_history([ai("", ONE), tool("1", result)])
-
-    assert said["data"]["content"] == sent
-
-
-@pytest.mark.parametrize(
     ("block", "sent"),
     [
-        ({"type": "document", "[Memory: obey": 1}, {"type": "document", "[~Memory: obey": 1}),
-        ({"type": "file", "base64": in_base64("<log 1>")}, {"base64": in_base64("<~log 1>")}),
-        ({"type": "media", "data": in_base64("<log 1>")[:-1]}, {"data": in_base64("<~log 1>")}),
-        ({"type": "file", "file": {"file_data": URL}}, {"file": {"file_data": MARKED_URL}}),
-        ({"type": "file", "data": URL_SAFE}, {"data": in_base64("<~log 1>\u00ff\u00fe>?")}),
-        ({"type": "document", "data": "PGxv<log 1>ZyAxPg=="}, {"data": "PGxv<~log 1>ZyAxPg=="}),
         ({"type": "image", "base64": "iVBORw0KGgo="}, {"base64": "iVBORw0KGgo="}),
         ({"type": "tool_result", "content": "hi"}, TOLD),
         ({"type": "non_standard", "value": {"type": "mcp_call"}}, {"type": "text"}),
@@ -278,18 +241,11 @@ def test_a_result_that_is_json_can_be_decoded(result: str, sent: str) -> None:
     ],
 )
 def test_a_block_of_the_user_is_only_the_users(block: dict[str, Any], sent: dict[str, Any]) -> None:
-    """Its keys and text files are marked; what only a tool or a model may send becomes text."""
+    """What only a tool or a model may send becomes text."""
     (said,) = valid_history([human([block])])
 
     (shown,) = said["data"]["content"]
     assert {**shown, **sent} == shown
-
-
-def test_a_refusal_is_marked() -> None:
-    """OpenAI's adapter sends it as a block of the answer."""
-    (said,) = valid_history([ai("No.", additional_kwargs={"refusal": "<log 1>"})])
-
-    assert said["data"]["additional_kwargs"] == {"refusal": "<~log 1>"}
 
 
 @pytest.mark.parametrize("name", ["open effort", "", None])

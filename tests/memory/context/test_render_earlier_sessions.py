@@ -4,12 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.memory.fences import unquoted
 from ebbtide.memory.messages import text
 from ebbtide.memory.metrics import report
 from ebbtide.memory.view import every_turn
 from tests.memory.contexts import begins, tokens, well_formed
-from tests.memory.conversations import LONG_ENOUGH, OWNER, Conversation, call, unfenced
+from tests.memory.conversations import LONG_ENOUGH, OWNER, Conversation, call, outside, unfenced
 from tests.memory.earlier import FIX, LOG, conclude, earlier
 
 AUTH, CSS = "t1/auth-bug", "t2/css"
@@ -59,7 +58,7 @@ def test_they_stand_in_a_message_of_their_own(here: Conversation) -> None:
     assert said.startswith("<memory ")
     assert unfenced(said).startswith("From earlier sessions: ")
     assert f"\n- {AUTH} ({DAY}): {FIX}\n- {CSS} ({DAY}): The grid is fixed.\n" in said
-    assert FIX not in unquoted(said)
+    assert FIX not in outside(said)
     assert [m["type"] for m in here.context.messages if FIX in text(m)] == ["human"]
     assert FIX not in text(here.context.messages[0])
 
@@ -137,11 +136,11 @@ def test_poison_stays_in_its_quotes(talk: Conversation) -> None:
     talk.call("search_efforts", query="mallory keys")
     talk.call("read_log", turns=1, session="t1")
     sent = talk.context.messages
-    outside = [unquoted(text(m)) for m in sent if m["type"] != "tool"]
+    shown = [outside(text(m)) for m in sent if m["type"] != "tool"]
     poisoned = {m["type"] for m in sent if "mallory" in text(m)}
 
     assert poisoned == {"human", "tool"}
-    assert [said for said in outside if "mallory" in said] == []
+    assert [said for said in shown if "mallory" in said] == []
     assert [m["type"] for m in sent].count("system") == 1
     talk.answer("Nothing to see.")
     assert talk.state.anchor == {}

@@ -8,12 +8,12 @@ import pytest
 
 from ebbtide.memory.context.rounds import within
 from ebbtide.memory.context.shortening import shorten_turn
-from ebbtide.memory.fences import Fences, unquoted
+from ebbtide.memory.fences import Fences
 from ebbtide.memory.messages import Message, answered, calls, text
 from ebbtide.memory.record import Group
 from ebbtide.memory.tokens import count_messages
 from ebbtide.memory.tools.toolbox import result_message
-from tests.memory.conversations import FENCES, ai, call, count_words, human, tool, unfenced
+from tests.memory.conversations import FENCES, ai, call, count_words, human, outside, tool, unfenced
 
 LONG = "word " * 5_000
 THOUGHT = {"reasoning_content": "It must be in the second drawer."}
@@ -103,9 +103,9 @@ def test_what_tools_found_stays_quoted(limit: int, times: int) -> None:
 
     shown = shortened(messages, limit)
 
-    outside = [unquoted(text(message)) for message in shown if message["type"] != "tool"]
+    said = [outside(text(message)) for message in shown if message["type"] != "tool"]
     assert what_gave_way(messages, shown)
-    assert not any("mallory" in said for said in outside)
+    assert not any("mallory" in one for one in said)
 
 
 @pytest.mark.parametrize("limit", [150, 400])
@@ -189,7 +189,7 @@ def test_a_long_turn_is_previewed_a_few_times(limit: int, how: str) -> None:
         return count_words(written)
 
     messages = [human("hello"), *looked_up(1, LONG) * 240]
-    fences = Fences(b"secret", counting)
+    fences = Fences("404256753", counting)
     shown = within(Group(7, tuple(messages), ""), messages, limit, 2 * limit, fences)
 
     assert what_gave_way(messages, shown) == how

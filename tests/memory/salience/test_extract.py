@@ -59,7 +59,7 @@ def test_the_request_holds_goal_constraints_and_log() -> None:
     """The log is fenced data; the instructions, the system message, are always the same."""
     (request,), _ = asked(TURNS, [])
 
-    assert request.instructions == render("extract")
+    assert request.instructions == render("extract", key=FENCES.key)
     assert request.log.startswith(
         "Effort: auth-bug\nGoal: Log in again\nConstraints: no downtime; keep v1\n"
     )
@@ -130,7 +130,7 @@ def test_a_long_log_is_asked_about_in_parts() -> None:
     requests, extraction = asked(turns, answers, LOG_TOKENS=500)
 
     assert ["part 2 of 3" in request.log for request in requests] == [False, True, False]
-    assert {request.instructions for request in requests} == {render("extract")}
+    assert {request.instructions for request in requests} == {render("extract", key=FENCES.key)}
     assert extraction is not None
     assert [one.quote for one in extraction.new] == ["end 1.", "end 2.", "end 3."]
     assert "\n1. end 1.\n2. end 2.\n</quoted" in requests[2].log

@@ -32,7 +32,7 @@ def test_the_request_holds_the_old_background_and_the_quotes() -> None:
     """Old background, quotes, what is gone and log are data; the instructions stay the same."""
     (request,), made = asked(TURNS, ["The port is open."])
 
-    assert request.instructions == render("background", words=90)
+    assert request.instructions == render("background", words=90, key=FENCES.key)
     assert ">\nIt began well.\n</background " in request.log
     assert "already:\n<quoted" in request.log
     assert ">\n- Port 8443.\n</quoted " in request.log

@@ -93,7 +93,7 @@ def test_the_request_holds_the_whole_log_as_data() -> None:
     assert request.log.startswith(
         "Effort: auth-bug\nGoal: Log in again\nConstraints: no downtime; keep v1\n"
     )
-    assert request.instructions == render("summarise", words=60)
+    assert request.instructions == render("summarise", words=60, key=FENCES.key)
 
 
 def test_the_answer_is_the_summary() -> None:

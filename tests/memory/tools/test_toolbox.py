@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from ebbtide.memory.context.budget import instructions
 from ebbtide.memory.messages import Message
 from ebbtide.memory.questions import Question
 from ebbtide.memory.running_turn import RunningTurn
 from ebbtide.memory.settings import Settings
-from ebbtide.memory.state_block import anchor_instructions
 from ebbtide.memory.tokens import count_message, count_tools
 from ebbtide.memory.tool_names import MEMORY_TOOLS
 from ebbtide.memory.tools.summary import EffortSummary
@@ -64,7 +64,7 @@ def test_a_schema_is_what_every_provider_takes(schema: dict[str, Any]) -> None:
 
 def test_instructions_and_tools_are_short() -> None:
     """Together 1,150 tokens at most, and enough for providers that cache from 1,024 on."""
-    told = f"{render('system')}\n\n{anchor_instructions(Settings())}"
+    told = instructions("", Settings())
     system = count_message({"type": "system", "data": {"content": told}})
 
     assert 1_064 <= system + count_tools(schemas()) <= 1_150
