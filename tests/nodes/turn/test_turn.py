@@ -59,7 +59,7 @@ def test_turn_that_is_not_carried_is_loaded_again() -> None:
 def test_message_that_changes_is_converted_again() -> None:
     """A middleware may edit a message in its place; an unchanged one is converted once."""
     owner = Owner("ann", "t1")
-    turn = TurnCache(past(InMemoryArchive(), owner, Tip()), b"secret")
+    turn = TurnCache(past(InMemoryArchive(), owner, Tip()), "404256753")
     asked, answer = HumanMessage("Which port?", id="1"), AIMessage("80", id="2")
 
     before = turn.stored([asked, answer])
