@@ -294,7 +294,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         report = unpacked(state).get("context_report", {})
         if not (tokens := report.get("tokens")):
             return self._initial
-        fixed = tokens["system"], tokens["tools"]
+        fixed = tokens["system"] - report.get("application", 0), tokens["tools"]
         return replace(self._initial, fixed=fixed, window=report.get("budget"))
 
     def _parts(self, state: Mapping[str, Any]) -> AgentParts:

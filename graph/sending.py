@@ -87,7 +87,7 @@ def request_of(request: ModelRequest[Any], call: Call) -> ModelRequest[Any]:
     system, *messages = cast("list[Any]", call.messages)
     model, given, _ = unwrapped(request.model, call.config)
     given |= request.model_settings
-    system = _system_message(request, system.text, call.settings)
+    system = _system_message(request, system.text, call)
     if caches_on_request(model, given, *request.tools, system, *messages):
         given[KEY] = BREAKPOINT
         system, *messages = with_breakpoint([system, *messages], call.steady)
@@ -101,16 +101,16 @@ def request_of(request: ModelRequest[Any], call: Call) -> ModelRequest[Any]:
     )
 
 
-def _system_message(request: ModelRequest[Any], text: str, settings: Settings) -> SystemMessage:
+def _system_message(request: ModelRequest[Any], text: str, call: Call) -> SystemMessage:
     """Return the system message; content blocks of the application stay as they are."""
     application_message = request.system_message
     if application_message is None or isinstance(application_message.content, str):
         return SystemMessage(text)
-    ours = text[: len(instructions("", settings))]  # with the key of the session
-    our_block = {"type": "text", "text": ours}
-    return application_message.model_copy(
-        update={"content": [our_block, *application_message.content]}
-    )
+    ours = text[: len(instructions("", call.settings))]  # with the key of the session
+    said = text[len(instructions(call.parts.system, call.settings)) :].strip()
+    before, after = ([{"type": "text", "text": words}] if words else [] for words in (ours, said))
+    content = [*before, *application_message.content, *after]
+    return application_message.model_copy(update={"content": content})
 
 
 def answer_schemas(response_format: Any) -> list[BaseTool | dict[str, Any]]:

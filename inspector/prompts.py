@@ -9,28 +9,27 @@ from dataclasses import replace
 from difflib import SequenceMatcher
 from typing import Any, cast
 
+from ..memory.application import noted, open_todos
 from ..memory.archive.protocol import Archive
 from ..memory.context.budget import Part, fixed_parts
 from ..memory.context.fit import WorkingContext, assemble
 from ..memory.context.plan import Plan
 from ..memory.efforts import EffortState, happened
 from ..memory.errors import ArchiveError, EbbtideError, TurnNotFoundError
-from ..memory.messages import calls, fingerprint, text
+from ..memory.messages import Message, calls, fingerprint, text
 from ..memory.record import Event, Group, Owner, Record, Tip, memberships
 from ..memory.running_turn import RunningTurn
 from ..memory.settings import Settings
 from ..memory.tokens import REPLY_OVERHEAD, count_message, count_tools, exact
 from ..memory.transcript import speaker
-from ..memory.view import ArchiveView, every_commit, past
+from ..memory.view import ArchiveView, every_commit, every_turn, past
 from ..nodes.turn.state import TurnState
 from ..nodes.turn.turn import memory_at
 from ..nodes.turn.updates import effort_state
 
 _ROLES = {"human": "user", "ai": "assistant"}
 
-_EDITED = "the state was edited before the call, or a turn was erased since"
-
-_CHANGED = "what it was made of has changed since, was erased, or another version rendered it"
+_CHANGED = "what it was made of was edited or erased, or another version rendered it"
 
 
 class NoCallError(ArchiveError, LookupError):
@@ -75,11 +74,7 @@ def _prompt(archive: Archive, owner: Owner, tip: Tip, place: tuple[int, int]) ->
     context, tools, event = _context(archive, owner, tip, place)
     digest = fingerprint([context.sent])
     is_exact, by_middleware = digest == event.get("digest"), event.get("by_middleware", [])
-    lines = _lines(context, tools)
-    with_block = _with_sent_block(lines, event["tokens"].get("anchor", 0))
-    changed = _CHANGED if with_block is lines else _EDITED
-    if by_middleware:
-        changed = _by_middleware(by_middleware)
+    changed = _by_middleware(by_middleware) if by_middleware else _CHANGED
     try:
         earlier, its_tools, _ = _context(archive, owner, tip, _before(archive, owner, tip, place))
         before = _lines(earlier, its_tools)
@@ -89,7 +84,7 @@ def _prompt(archive: Archive, owner: Owner, tip: Tip, place: tuple[int, int]) ->
         "exact": is_exact,
         "why": "" if is_exact else changed,
         "by_middleware": by_middleware,
-        "messages": [*_compared(before, with_block)],
+        "messages": [*_compared(before, _lines(context, tools))],
     }
 
 
@@ -120,6 +115,14 @@ def _context(
     messages = past(archive, owner, record.tip).messages(record)[: answers[call]]
     running = Group(number, messages, "", memberships(state.active, state.events))
     plan = _plan(archive, owner, before, event)
+    said: list[Message] = []
+    if plan.application or plan.todos:
+        said = [m for one in every_turn(archive, owner, before) for m in one.messages]
+    said += messages
+    args = (call.get("args") for one in said for call in calls(one))
+    lists = (open_todos(one.get("todos")) for one in args if isinstance(one, Mapping))
+    todos = {fingerprint(one): one for one in lists}
+    plan = replace(plan, todos=todos.get(plan.todos, ""))
     work = RunningTurn(
         state,
         ArchiveView(archive, owner, before, running),
@@ -128,6 +131,7 @@ def _context(
         room=plan.room,
         free=0,
         plan=plan,
+        application=noted(plan.application, said),
     )
     fixed, tools = _fixed(archive, owner, record, event)
     return assemble(work, fixed), tools, event
@@ -176,7 +180,8 @@ def _fixed(
     They are the last that were stored before it. Raises `NoCallError` if they were erased with the
     turn that has them.
     """
-    sizes = event["tokens"].get("system"), event["tokens"].get("tools")
+    system = event["tokens"].get("system", 0) - event.get("application", 0)
+    sizes = system, event["tokens"].get("tools")
     for stored in _stored_last(archive, owner, record):
         tools = count_tools(stored["tools"], exact)
         parts = fixed_parts(stored["system"], tools, exact)
@@ -235,22 +240,6 @@ def _lines(context: WorkingContext, tools: Any) -> list[dict[str, Any]]:
         }
         lines.insert(1, {**told, "text": schemas, "calls": []})
     return lines
-
-
-def _with_sent_block(lines: list[dict[str, Any]], tokens: int) -> list[dict[str, Any]]:
-    """Return the lines with a state block of the size that was sent.
-
-    An edit of the state may have changed it, and is in no archive.
-    """
-    if sum(line["tokens"] for line in lines if line["part"] == "anchor") == tokens:
-        return lines
-    others = [line for line in lines if line["part"] != "anchor"]
-    if tokens:
-        at = next((n for n, line in enumerate(others) if line["part"] == "turn"), len(others))
-        told = f"State block, {tokens} tokens: its text is not stored"
-        block = {"part": "anchor", "speaker": "user", "role": "user", "tokens": tokens}
-        others.insert(at, {**block, "text": told, "calls": []})
-    return others
 
 
 def _compared(

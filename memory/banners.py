@@ -36,6 +36,8 @@ _LINES = {
     "unsent": "--- Not sent: {attachments} ---",
     "too_large": "{attachments} (needs a context_budget of {budget} tokens)",
     "refused": "{attachments} (the model does not take this kind)",
+    "application_left_out": "--- Not sent: {turns} system message{s} of the application, for lack "
+    "of room: {listed} ---",
     "cleared": "--- Cleared the messages: the archive still has the conversation, "
     "delete_session(agent, config) deletes it ---",
     "put_right": "--- Corrected the memory: {places} ---",

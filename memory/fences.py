@@ -23,8 +23,6 @@ A key has nine digits, three tokens. Nobody can try keys without asking the mode
 enough.
 """
 
-_MEMORY, _APPLICATION = "memory", "application"
-
 
 @dataclass(frozen=True, slots=True)
 class Fences:
@@ -46,16 +44,9 @@ class Fences:
 
         A prompt with one more line in its last note begins like the one before up to that line.
         """
-        said = self._said(_MEMORY, content)
-        return {"type": "human", "data": {"content": said, "name": NAME}}
-
-    def application(self, content: str) -> Message:
-        """Return a message in the user's role with what the application says inside a turn."""
-        return {"type": "human", "data": {"content": self._said(_APPLICATION, content)}}
-
-    def _said(self, tag: str, content: str) -> str:
         end = "\n" if "\n" in content else ""
-        return f"<{tag} {self.key}>{self.without_key(content)}{end}</{tag} {self.key}>"
+        said = f"<memory {self.key}>{self.without_key(content)}{end}</memory {self.key}>"
+        return {"type": "human", "data": {"content": said, "name": NAME}}
 
     def note_within(
         self, content: str, limit: int, form: Callable[[str], str] = lambda content: content
@@ -121,7 +112,6 @@ LONGEST_NAME = 64  # characters of a name that OpenAI and Anthropic accept
 _ROLES = {
     **dict.fromkeys(("user", "human"), "human"),
     **dict.fromkeys(("assistant", "ai"), "ai"),
-    **dict.fromkeys(("system", "developer"), "system"),
 }
 """The types of messages by the roles that a `ChatMessage` may have."""
 

@@ -9,6 +9,7 @@ from cachetools import LRUCache
 from sqlalchemy.util import memoized_property
 
 from ..prompts.loader import render
+from .application import Application
 from .context.plan import Plan
 from .efforts import Effort, EffortState
 from .errors import ToolError
@@ -72,7 +73,8 @@ class RunningTurn:
     `results` are those of earlier calls in the same message. `now` is the time, "" for none, and
     then no "yesterday" is read. `laid_out` caches committed turns as sent, and as laid out in the
     context, each with its record. `fence_key` is that of the session, read from the archive
-    if it is empty.
+    if it is empty. `application` is what the application said in system messages, and `todos` its
+    open to-dos, as JSON.
     """
 
     state: EffortState
@@ -93,6 +95,8 @@ class RunningTurn:
     now: str = ""
     laid_out: LaidOut = field(default_factory=laid_out_cache)
     fence_key: str = ""
+    application: Application = field(default_factory=Application)
+    todos: str = ""
 
     @memoized_property
     def fences(self) -> Fences:

@@ -377,8 +377,8 @@ METADATA_KEY = "ebbtide"
 
 
 _REPORTED = (
-    *("tokens", "total", "budget", "changed", "left_out", "prefix", "digest"),
-    *("plan", "after_events", "by_middleware", "thresholds"),
+    *("tokens", "total", "budget", "application", "changed", "left_out", "prefix"),
+    *("digest", "plan", "after_events", "by_middleware", "thresholds"),
 )
 """What the archive keeps of a call's report."""
 

@@ -36,10 +36,10 @@ _BARE = frozenset({"content", "id", "usage_metadata", "response_metadata"})
 def valid_history(messages: Sequence[Message], fences: Fences) -> tuple[Message, ...]:
     """Return the messages with every call followed by its result and no other results.
 
-    Missing results are filled in, orphan results become quotes, system messages become fenced user
-    text. An empty user message gets a text that says so. Answers that are empty or only reasoning
-    are left out, since providers refuse them. Names of calls are made acceptable (see `_sendable`),
-    and so are those of speakers.
+    Missing results are filled in, orphan results become quotes. System messages are left out, as
+    the first one has them. An empty user message gets a text that says so. Answers that are empty
+    or only reasoning are left out, since providers refuse them. Names of calls are made acceptable
+    (see `_sendable`), and so are those of speakers.
     No message has the memory's name or key: give only messages of others.
 
     >>> asking = {"type": "ai", "data": {"content": "", "tool_calls": [{"name": "f", "id": "1"}]}}
@@ -239,9 +239,7 @@ def _without_calls(message: Message, fences: Fences) -> Iterator[Message]:
     elif kind == "ai":
         message = _in_words(message)
         yield from [_uncalling(message)] if speaks(message["data"].get("content")) else []
-    elif kind == "system" and not blank:
-        yield fences.application(text(message))
-    elif not blank:
+    elif kind != "system" and not blank:
         yield _quoted(message, fences)
 
 

@@ -37,7 +37,6 @@ from .turn.langchain_messages import kept_in_state, to_dicts
 from .turn.owner import draw_nonce, is_own, owner_of
 from .turn.parts import AgentParts
 from .turn.recovery import adopted_beside, commit_unfinished, recovered
-from .turn.returning import last_turn_again
 from .turn.state import TOLD, Path, TurnState, updated
 from .turn.turn import correction, memory_at, running_turn, with_later_compression
 from .turn.updates import (
@@ -57,8 +56,7 @@ def begin_turn(
 
     The first turn of a session surfaces memories that are in the user's attention. A thread without
     state continues the archived turn that its messages end, or adopts them as history.
-    Results that a client sends for waiting calls continue their turn, and so do agents that call
-    this one again before the user speaks.
+    Results that a client sends for waiting calls continue their turn.
     Raises `SettingsError` if the run's budget is below the floor, `InputError` if no message is
     new, what `owner_of` raises, and what the archive raises when it cannot commit.
     """
@@ -72,15 +70,14 @@ def begin_turn(
     with archive.together():
         before, arrived, settled = _finish_earlier_run(state, runtime, parts, owner, window)
         view = past(archive, owner, Tip(settled["persisted"], settled["tip"]))
-        if again := last_turn_again(arrived, view.tip, archive, owner, window):
-            return _run_last_turn_again(updated(before, again), runtime, parts, owner, nonce)
         settled |= _corrections(updated(before, settled), view, tip_of(state))
         efforts = _efforts_at_start(updated(before, settled), cleared=_is_cleared(state, arrived))
         if efforts.turn == 1 + before.get("adopted", 0):
-            efforts = _with_memories(efforts, arrived, owner, runtime, parts)
+            question = "\n".join(map(text, to_dicts(arrived.new)))
+            efforts = parts.surfaced(efforts, past(archive, owner, Tip()), question, runtime)
         update = settled | efforts_update(efforts)
         update |= _messages_update(arrived, efforts.turn, window, archive, owner)
-        update |= _first_values(parts, nonce)
+        update |= {"archive": archive.id, "nonce": nonce, "part": "", "references": []}
         begun = _plan_and_notes(updated(before, update), runtime, parts)
         return {**update, **begun, "messages": Overwrite(update["messages"])}
 
@@ -98,23 +95,6 @@ def _without_others(state: TurnState, owner: Owner, archive: Archive) -> TurnSta
     return own_state
 
 
-def _with_memories(
-    efforts: EffortState,
-    arrived: SplitInput,
-    owner: Owner,
-    runtime: Runtime[Settings],
-    parts: AgentParts,
-) -> EffortState:
-    """Return the efforts of a session's first turn with the memories in the user's attention."""
-    question = "\n".join(map(text, to_dicts(arrived.new)))
-    return parts.surfaced(efforts, past(parts.archive, owner, Tip()), question, runtime)
-
-
-def _first_values(parts: AgentParts, nonce: str) -> dict[str, Any]:
-    """Return the update of what each run of a turn begins with."""
-    return {"archive": parts.archive.id, "nonce": nonce, "part": "", "references": []}
-
-
 def _plan_and_notes(
     state: TurnState, runtime: Runtime[Settings], parts: AgentParts
 ) -> dict[str, Any]:
@@ -127,16 +107,6 @@ def _plan_and_notes(
     for banner in update["banners"]:
         runtime.stream_writer({"banner": banner})
     return {**update, "events": [*update["events"], *dated(work), *hinted(work)]}
-
-
-def _run_last_turn_again(
-    state: TurnState, runtime: Runtime[Settings], parts: AgentParts, owner: Owner, nonce: str
-) -> dict[str, Any]:
-    """Return the update with which the last turn runs again; it has its day and its hints."""
-    messages = kept_in_state(parts.archive, owner, state["messages"])
-    state = updated(state, {**_first_values(parts, nonce), "messages": messages})
-    plan = _plan_and_notes(state, runtime, parts)["plan"]
-    return {**state, "plan": plan, "messages": Overwrite(messages)}
 
 
 def _owner_and_nonce(
@@ -254,6 +224,7 @@ def _messages_update(
     """Return the update of the messages: a window of earlier turns, and the new one."""
     turns = {**arrived.kept_turns(turn - 1, window), turn: arrived.new}
     messages = [message for messages in turns.values() for message in messages]
+    messages = [*arrived.standing(messages), *messages]
     return {
         "turn": turn,
         "messages": kept_in_state(archive, owner, messages),

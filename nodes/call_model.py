@@ -252,10 +252,13 @@ class Call:
     def _report(self) -> dict[str, Any]:
         """What was sent, from which it can be made again, and a digest of it.
 
-        The plan is without the text of a state block, which is read from the turn it was made in.
+        The plan is without the text of a state block, which is read from the turn it was made in,
+        and with a digest of the application's to-dos.
         """
         state = updated(self.state, self.update)
         plan = dict(state.get("plan") or {})
+        if "todos" in plan:
+            plan["todos"] = fingerprint(plan["todos"])
         if "anchor" in plan:
             plan["anchor"] = {}
         return {

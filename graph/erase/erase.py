@@ -341,6 +341,7 @@ def _rebuilt(thread: Thread, known: Compared) -> TurnState:
     view, tip, edited = thread.view, thread.tip, dict[str, BaseMessage]()
     first = min([*known.edits, tip.turn - thread.parts.settings.earlier_turns])
     state = state_at(view.archive, view.owner, tip, tip.turn - first + 1)
+    there = {message.id for message in thread.state.get("messages", ())}
     for record in view.turns(sorted(known.edits)):
         turn = replace(record, messages=known.edits[record.turn])
         now = _in_state(view, turn, known.turns[record.turn])
@@ -348,6 +349,8 @@ def _rebuilt(thread: Thread, known: Compared) -> TurnState:
             edited[str(before["data"].get("id"))] = after
     ids = {key: str(message.id) for key, message in edited.items()}
     messages = _messages_around(thread) if thread.place.node else state["messages"]
+    if there:  # what the application removed does not come back
+        messages = [one for one in messages if one.type != "system" or one.id in there]
     update = {
         "messages": [edited.get(str(one.id), one) for one in messages],
         "asked": {ids.get(key, key): number for key, number in state["asked"].items()},

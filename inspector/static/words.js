@@ -13,6 +13,7 @@ const BECAUSE = {
   window: "old turns without an effort left",
   "state-blocks": "a newer state block replaced older ones",
   "high-water": "the prompt was close to its budget: the oldest turns left it",
+  application: "the application added or removed a system message",
   "cold-cache": "the provider's cache had expired, so a rebuild cost nothing",
   command: "a command by hand changed an effort",
   edited: "the state was edited",

@@ -119,6 +119,8 @@ def new_plan(work: RunningTurn, why: Why, *, ended: bool = False, inside: bool =
         unnamed=unnamed,
         open=tuple(state.open),
         active=state.active or "",
+        application=work.application.key,
+        todos=work.todos,
         quotes=dict(state.compressed),
         logs=logs,
         by_hand=_logs_by_hand(work, logs),
@@ -142,8 +144,9 @@ def _rounds(work: RunningTurn, before: Plan | None) -> Rounds | None:
 
 def _why_before(work: RunningTurn, plan: Plan, now: str) -> Why | None:
     """Return why the plan changes before a turn, None if it does not."""
-    if not _is_made_for(work, plan):
-        return "settings"
+    is_said = plan.application == work.application.key
+    if not is_said or not _is_made_for(work, plan):
+        return "settings" if is_said else "application"
     tip = work.view.tip.turn
     newer = work.view.turns(range(plan.after_turn + 1, tip + 1))
     # A turn that was broken off has no end at which its changes took effect.

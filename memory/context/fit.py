@@ -24,6 +24,7 @@ from .budget import (
     TURN_SHARE,
     Part,
     first_below,
+    fixed_parts,
     high_water,
     ladder,
     low_water,
@@ -45,6 +46,8 @@ class WorkingContext:
     plan: Plan
     budget: int
     left_out: Mapping[str, Any] = field(default_factory=dict)
+    application: int = 0
+    """The tokens of what the application says in the conversation, in the system message."""
 
     @memoized_property
     def messages(self) -> tuple[Message, ...]:
@@ -99,6 +102,7 @@ class WorkingContext:
             "tokens": dict(tokens),
             "left_out": dict(self.left_out),
             "changed": changed | ({"within": plan.within} if plan.within else {}),
+            **({"application": self.application} if self.application else {}),
         }
 
 
@@ -111,16 +115,21 @@ def assemble(work: RunningTurn, fixed: Sequence[Part]) -> WorkingContext:
     plan = work.plan or new_plan(work, "new")
     if work.state.events and concluded(work) != (plan.rounds.gone if plan.rounds else ()):
         plan = new_plan(work, "concluded", inside=True)
+    elif plan.application != work.application.key:
+        plan = new_plan(work, "application", inside=True)
     elif is_edited(work, plan):
         plan = new_plan(work, "edited", inside=True)
     parts = parts_of(work, plan)
     if size(parts) > high_water(work.room, plan.size):
         plan, parts = _cut(work, new_plan(work, "high-water", inside=True))
-    budget = work.settings.context_budget
-    system, *rest = fixed
-    keyed = [with_content(one, work.fences.keyed(text(one))) for one in system.messages]
-    first = (replace(system, messages=(*keyed,)), *rest)
-    return WorkingContext((*first, *parts), plan, budget, _omissions(work, plan))
+    budget, (system, *rest) = work.settings.context_budget, fixed
+    words, said = text(system.messages[0]), work.application
+    with_said, _ = fixed_parts(said.after(words, work.fences), 0, work.count)
+    whole = said.after(work.fences.keyed(words), work.fences)
+    system_message = with_content(system.messages[0], whole)
+    added, left_out = with_said.tokens - system.tokens, _omissions(work, plan)
+    first = replace(with_said, messages=(system_message,))
+    return WorkingContext((first, *rest, *parts), plan, budget, left_out, added)
 
 
 def size(parts: Sequence[Part]) -> int:
@@ -131,6 +140,8 @@ def size(parts: Sequence[Part]) -> int:
 def _omissions(work: RunningTurn, plan: Plan) -> dict[str, Any]:
     """Return what is left out: efforts without a line, turns, and turns shown only in part."""
     omissions: dict[str, Any] = {}
+    if work.application.left_out:
+        omissions["application"] = len(work.application.left_out)
     if plan.older or plan.unnamed:
         omissions["efforts"] = len(plan.older) + plan.unnamed
     if hidden := ranges_between(plan.turns, plan.after_turn) if plan.after_turn else "":

@@ -8,6 +8,8 @@ from sqlalchemy.util import memoized_property
 
 from ..names import numbers, ranges
 
+_LISTS = ("summaries", "older", "open", "application")
+
 Why: TypeAlias = Literal[
     "new",
     "concluded",
@@ -23,6 +25,7 @@ Why: TypeAlias = Literal[
     "cold-cache",
     "settings",
     "edited",
+    "application",
     "command",
     "every-turn",
 ]
@@ -119,6 +122,10 @@ class Plan:
     """How many events the running turn had then."""
     anchor: Mapping[str, str] | None = None
     """The state block when it was made, if a newer one was written since."""
+    application: tuple[str, ...] = ()
+    """What the application said in system messages, as `Application.key` has it."""
+    todos: str = ""
+    """The application's to-dos that were open when it was made, as JSON."""
 
     def shows(self, turn: int) -> bool:
         """Tell whether a turn of the session is shown, whole or in part.
@@ -161,7 +168,7 @@ class Plan:
             "turns": ranges(self.turns),
             "short": {str(turn): tokens for turn, tokens in self.short.items()},
             "rounds": None if self.rounds is None else _packed(self.rounds),
-            **{name: [*getattr(self, name)] for name in ("summaries", "older", "open")},
+            **{name: [*getattr(self, name)] for name in _LISTS},
         }
         anchor = {} if self.anchor is None else {"anchor": state.pop("anchor")}
         kept = {name: value for name, value in state.items() if value or name == "after_turn"}
@@ -183,7 +190,7 @@ class Plan:
             fields["short"] = {int(turn): tokens for turn, tokens in state["short"].items()}
         if "rounds" in state:
             fields["rounds"] = Rounds.unpacked(state["rounds"])
-        for name in ("summaries", "older", "open"):
+        for name in _LISTS:
             if name in state:
                 fields[name] = tuple(state[name])
         return cls(**fields)

@@ -166,10 +166,12 @@ class Quoted:
         return bool(above) and all(message["type"] == "human" for message in said)
 
     def _without_edges(self, turn: Logged) -> Logged:
-        if turn.turn not in self.edges:
-            return turn
-        above = self.edges[turn.turn]
-        rounds = (message for message in turn.messages if id(message) not in above)
+        above = self.edges.get(turn.turn, ())
+        rounds = (
+            message
+            for message in turn.messages
+            if id(message) not in above and message["type"] != "system"
+        )
         return replace(turn, messages=tuple(rounds))
 
 

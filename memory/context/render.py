@@ -14,7 +14,7 @@ from ..running_turn import RunningTurn
 from ..spans import kept
 from ..state_block import limited, rendered_fields
 from ..tokens import count_message, cut_marked
-from .budget import GOAL_TOKENS, Part, log_limit, part_limit, quotes_limit
+from .budget import GOAL_TOKENS, SHARES, Part, log_limit, part_limit, quotes_limit
 from .insertions import quoted_log
 from .plan import Plan
 from .quotes import log_quote, quote
@@ -41,6 +41,11 @@ def parts_of(work: RunningTurn, plan: Plan) -> Parts:
         parts += [*_past_turns(work, plan, past), *_out_of_view(work, plan, past)]
     if work.settings.anchor != "off" and (anchor := anchor_of(work, plan)):
         parts.append(_state_block(work, plan, anchor))
+    if plan.todos:
+        free = int(SHARES["anchor"] * plan.room_or(work.room))
+        free -= sum(part.tokens for part in parts if part.name == "anchor")
+        note = work.fences.note_within(render("todos", quote=plan.todos), free)
+        parts.append(Part.of("anchor", [note], work.count))
     for record in work.view.turns(range(plan.after_turn + 1, work.view.tip.turn + 1)):
         parts += committed_parts(work, record, plan)
     if work.view.running.messages:

@@ -461,13 +461,14 @@ def log_excerpt(
     Where they do not fit, a note says that the whole turn is left out. It stands after the question
     if that was answered, and says so, else before it.
     """
-    log, count = rendered(turn.messages), fences.count
+    said = [message for message in turn.messages if message["type"] != "system"]
+    log, count = rendered(said), fences.count
     is_answered = has_answer(messages)
     head = "answered_turn_" if is_answered else "turn_"
     half = max(LEAST_PREVIEW, limit // 2)
     short = previewed(turn, messages, replace(_SHORTEST, texts=half), count)
-    said = [message for message in short if message["type"] == "human"]
-    question = valid_history(said[-1:], fences)
+    asked = [message for message in short if message["type"] == "human"]
+    question = valid_history(asked[-1:], fences)
     for tokens in ladder(limit):
         excerpted = preview(log, tokens, turn=turn.turn, offset=None, count=count)
         note = fences.note(render(f"{head}left_out", turn=turn.turn, quote=excerpted))

@@ -112,7 +112,8 @@ def turn_parts(work: RunningTurn, turn: Logged, plan: Plan) -> list[Part]:
     """
     before: list[Message] = []
     # Providers want a user's message first.
-    if turn.messages and turn.messages[0]["type"] == "ai":
+    kinds = (message["type"] for message in turn.messages if message["type"] != "system")
+    if turn.messages and next(kinds, "ai") == "ai":
         why = "unasked" if turn.turn == 1 else "unasked_later"
         before.append(work.fences.note(render(why)))
     rounds = plan.rounds if turn.turn == plan.after_turn + 1 else None

@@ -99,6 +99,14 @@ class SplitInput:
         turns = {**self.known.turns, **unfinished}
         return dict([*turns.items()][max(0, len(turns) - window) :])
 
+    def standing(self, kept: Iterable[BaseMessage]) -> list[BaseMessage]:
+        """Return the system messages of turns that leave: they hold until they are removed."""
+        ids, old = {message.id for message in kept}, dict[str, BaseMessage]()
+        for message in self.past:
+            if message.type == "system" and message.id not in ids:
+                old.setdefault(str(message.text), message)
+        return [*old.values()]
+
 
 def split_input(state: TurnState, owner: Owner, archive: Archive) -> SplitInput:
     """Tell the messages in state apart; raises `InputError` if nothing is new.
@@ -122,9 +130,14 @@ def split_input(state: TurnState, owner: Owner, archive: Archive) -> SplitInput:
 def told_apart(state: TurnState, owner: Owner, archive: Archive) -> SplitInput:
     """Tell the messages in state apart, and compare what is past with the archive."""
     arrived, view = split_messages(state), past(archive, owner, tip_of(state))
-    known = compared(arrived.past, state.get("asked", {}), view)
+    numbers, past_messages = state.get("asked", {}), arrived.past
+    first = next((at for at, one in enumerate(past_messages) if one.id in numbers), 0)
+    # The system messages of turns that left stand before the others.
+    before = [one for one in past_messages[:first] if one.type != "system"]
+    past_messages = [*before, *past_messages[first:]]
+    known = compared(past_messages, numbers, view)
     if known.unknown and not owner.namespace:
-        known = _sent_again(arrived.past, known, view)
+        known = _sent_again(past_messages, known, view)
     if len(arrived.new) > 1:
         arrived = replace(arrived, new=_without_erased(arrived.new, view))
     arrived = replace(arrived, known=known)

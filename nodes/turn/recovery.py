@@ -18,7 +18,7 @@ from ...memory.messages import Message, calls, digest
 from ...memory.record import Group, Owner, Record, Tip
 from ...memory.search.embeddings import Embedder
 from ...memory.state_block import as_users_see, with_blocks
-from ...memory.view import past
+from ...memory.view import every_turn, past
 from .arrivals import SplitInput, boundaries, split_messages, turn_numbers
 from .edits import MOST_TURNS, Compared, identity, without_erased
 from .langchain_messages import (
@@ -160,7 +160,10 @@ def _before_turn(history: Sequence[Message], turn: Sequence[Message]) -> int | N
 
 
 def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState:
-    """Return the state after a turn, with the messages of the last `window` turns."""
+    """Return the state after a turn, with the messages of the last `window` turns.
+
+    System messages of older turns are there too, also those that the application had removed.
+    """
     view, turns = past(archive, owner, tip), cast("dict[int, list[BaseMessage]]", {})
     for record in view.turns(range(max(1, tip.turn - window + 1), tip.turn + 1)):
         if messages := from_dicts(as_users_see(view.messages(record))):
@@ -169,6 +172,9 @@ def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState
                 message.id = message.id or str(uuid4())
             turns[record.turn] = messages
     messages = [message for turn in turns.values() for message in turn]
+    older = (one for one in every_turn(archive, owner, tip) if one.turn not in turns)
+    said = [one for turn in older for one in turn.messages if one["type"] == "system"]
+    messages = [*SplitInput(from_dicts(said), [], []).standing(messages), *messages]
     memory = memory_at(archive, owner, tip)
     memory.pop("plan", None)  # what is shown may have changed, or no provider has its prefix cached
     archived = messages[-1].id if messages else ""

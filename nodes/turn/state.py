@@ -186,6 +186,7 @@ class _ReportFields(TypedDict, total=False):
     total: Annotated[int, Field(ge=0)]
     budget: Annotated[int, Field(ge=0)]
     tokens: Required[dict[str, Annotated[int, Field(ge=0)]]]
+    application: Annotated[int, Field(ge=0)]
 
 
 _REPORT = TypeAdapter(_ReportFields)
@@ -219,6 +220,8 @@ class PackedPlan(TypedDict, total=False):
     unnamed: Annotated[int, Field(ge=0)]
     open: list[str]
     active: str
+    application: list[str]
+    todos: str
     quotes: dict[str, _Turn]
     logs: dict[str, _Turn]
     by_hand: dict[str, Annotated[str, AfterValidator(_valid_ranges)]]
@@ -461,6 +464,7 @@ class TurnState(_Readable, Bookkeeping, total=False):
 
     messages: list[AnyMessage]
     context: Prompt
+    todos: Any
     adopted: int
     unseen: Tip
     lost: bool
@@ -493,6 +497,8 @@ def unpacked(state: Mapping[str, Any]) -> TurnState:
     own: dict[str, Any] = {key: value for key, value in state.items() if key in CHANNELS}
     if "messages" in own:
         own["messages"] = messages_in_state(own["messages"])
+    if "todos" in state:  # the application's, as LangChain's TodoListMiddleware keeps them
+        own["todos"] = state["todos"]
     bookkeeping, _ = valid(state.get("bookkeeping", {}), Bookkeeping)
     edited, wrong = state.get("memory"), list[Path]()
     edited = edited if isinstance(edited, dict) else {}

@@ -10,14 +10,16 @@ from typing import Any, cast
 from langchain_core.messages import BaseMessage
 from langgraph.runtime import Runtime
 
+from ...memory.application import in_effect, open_todos
 from ...memory.archive.protocol import Archive
 from ...memory.attachments import data_of
 from ...memory.banners import banner_of
-from ...memory.context.budget import TURN_SHARE, room
+from ...memory.context.budget import LEAST_ROOM, TURN_SHARE, room
 from ...memory.context.plan import Plan
 from ...memory.context.rounds import left_until
 from ...memory.dates import stamp
 from ...memory.errors import ArchiveError, InputError, SessionNotFoundError
+from ...memory.fences import Fences
 from ...memory.locks import CACHES
 from ...memory.messages import Message, answered
 from ...memory.recalled import restored, stored
@@ -170,7 +172,8 @@ def _saved(state: Mapping[str, Any]) -> dict[str, Any]:
             value = state.get(key)
             if key not in _SAVED or value in (None, {}, ""):
                 continue
-            if key != "plan" or "anchor" not in value:  # erasing looks for it in one place alone
+            # Erasing looks for texts in one place alone.
+            if key != "plan" or value.keys().isdisjoint({"anchor", "todos"}):
                 saved.setdefault(channel, {})[key] = value
     return saved
 
@@ -263,7 +266,7 @@ def group(
     stored as aborted, with efforts that did not grow older in it.
     """
     efforts, dicts = effort_state(state), to_dicts(messages)
-    archived = as_archived(dicts, left)
+    archived = put_back(tuple(map(_stored, as_stored(dicts))), left.messages)
     several = event_of(archived, efforts)
     owners = [name for name, _, _ in several[0]["spans"] if name] if several else []
     is_done = is_done or answered(archived)
@@ -279,12 +282,6 @@ def group(
         attachments=data_of(map(attrgetter("content"), messages)),
         part=state.get("part", "") if left.messages else "",
     )
-
-
-def as_archived(messages: Sequence[Message], left: LeftRounds = NO_ROUNDS) -> tuple[Message, ...]:
-    """Return the messages of a turn as the archive stores them, those that left the state too."""
-    stored_now = tuple(map(_stored, as_stored(messages)))
-    return put_back(stored_now, left.messages) if left.messages else stored_now
 
 
 def _stored(message: Message) -> Message:
@@ -373,6 +370,8 @@ def archive_left_rounds(
         return {}
     messages, until = running(state), left_until(work.plan.rounds, whole)
     first, gone = first_round(whole), len(whole) - len(messages)
+    # What the application says stays, so that it can be removed.
+    until = next((at for at in range(first, until) if whole[at]["type"] == "system"), until)
     leaving = messages[first : max(first, until - gone)]
     if not leaving:
         return {}
@@ -405,7 +404,11 @@ def _running_turn(
 ) -> RunningTurn:
     used = state.get("context_report", {}).get("total", 0)
     settings, fixed, refused = frame
+    said = to_dicts([message for message in state["messages"] if message.type == "system"])
+    fences = Fences(cache.fence_key, parts.count)
     space_left = room(settings.context_budget, fixed)
+    application = in_effect(said, space_left, LEAST_ROOM, fences)
+    fixed, space_left = fixed + application.tokens, space_left - application.tokens
     return RunningTurn(
         effort_state(state),
         view,
@@ -414,7 +417,8 @@ def _running_turn(
         room=space_left,
         free=max(_LEAST_FREE, settings.context_budget - used, int(TURN_SHARE * space_left) // 2),
         used=max(0, used - fixed),
-        short=parts.short,
+        # A plan keeps when the application says something new, with less room.
+        short=parts.short + application.tokens,
         guessed=parts.guessed,
         plan=cache.plan(state.get("plan")),
         embedder=parts.embedder,
@@ -422,6 +426,8 @@ def _running_turn(
         provider=parts.provider,
         laid_out=parts.laid_out,
         fence_key=cache.fence_key,
+        application=application,
+        todos=open_todos(state.get("todos")),
     )
 
 

@@ -128,26 +128,6 @@ def test_what_came_and_left(archive: SqlArchive) -> None:
     assert changes[-1] == {"same", "came", "left"}
 
 
-def test_an_edited_state_block_is_shown_by_its_size(archive: SqlArchive) -> None:
-    """Nothing stores its text: the prompt says so, and its messages add up to what was sent."""
-    agent = agent_of("graph", archive, Recording())
-    agent.invoke({"messages": TALK[0]}, THREAD)
-    agent.invoke({"messages": TALK[1]}, THREAD, interrupt_before=["call_model"])
-    agent.update_state(THREAD, {"memory": {"anchor": {"Goal": "tea at five in the garden"}}})
-    agent.invoke(None, THREAD)
-
-    found = shown(archive)[-1]
-
-    call = payload.session(archive, OWNER)["turns"][-1]["calls"][0]
-    (block,) = [line for line in found["messages"] if line["part"] == "anchor"]
-    assert (
-        block["text"] == f"State block, {call['tokens']['anchor']} tokens: its text is not stored"
-    )
-    assert block["tokens"] == call["tokens"]["anchor"] > 0
-    assert not found["exact"]
-    assert "the state was edited" in found["why"]
-
-
 def test_an_erased_turn_is_in_no_prompt(archive: SqlArchive) -> None:
     """After an erasure no prompt is made again that had the turn."""
     agent = agent_of("graph", archive, Recording())

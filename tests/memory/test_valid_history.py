@@ -24,7 +24,6 @@ MENDED = {"name": "look_up", "args": {"invalid": '{"key":'}, "id": "3"}
 UNRUN = no_result(ONE, render("no_result"))
 ORPHAN = FENCES.note(render("orphan_result", quote="tool look_up: found"))
 
-APPLIED = FENCES.application("hi")
 QUOTED = FENCES.note(render("orphan_result", quote="function: hi"))
 
 CALLS = [ONE, TWO, call("open_effort", call_id="3", name="a")]
@@ -143,22 +142,17 @@ def test_a_result_without_a_call_becomes_text(
         (ai("a", additional_kwargs=OLD_CALL), [ai("a", additional_kwargs={})]),
         (ai([*THOUGHT, "Yes."]), [ai([*THOUGHT, "Yes."])]),
         ({"type": "system", "data": {"content": ""}}, []),
-        (SYSTEM, [FENCES.application("Be brief.")]),
-        (
-            {"type": "chat", "data": {"role": "developer", "content": "hi"}},
-            [FENCES.application("hi")],
-        ),
+        (SYSTEM, []),
         ({"type": "function", "data": {"name": "f", "content": "hi"}}, [QUOTED]),
         ({"type": "chat", "data": {"role": "user", "content": "hi"}}, [human("hi")]),
         ({"type": "chat", "data": {"role": "AI ", "content": "hi"}}, [ai("hi")]),
         ({"type": "chat", "data": {"role": "assistant", "content": ""}}, []),
-        ({"type": "chat", "data": {"role": "System", "content": "hi"}}, [APPLIED]),
     ],
 )
 def test_no_message_is_empty_or_a_second_system_message(
     message: Message, expected: list[Message]
 ) -> None:
-    """What says nothing is left out or says so; system messages become user text."""
+    """What says nothing is left out or says so; the first system message has what others say."""
     assert valid_history([message]) == tuple(expected)
 
 

@@ -1,6 +1,5 @@
 """When the plan changes, what it then shows, and how it is cut."""
 
-import json
 import re
 from dataclasses import replace
 from typing import Any
@@ -19,7 +18,7 @@ from ebbtide.memory.messages import text
 from ebbtide.memory.salience.compress import outgrown
 from ebbtide.memory.tools.summary import EffortSummary
 from tests.memory.contexts import begins
-from tests.memory.conversations import LONG_ENOUGH, Conversation, ai, call, tool
+from tests.memory.conversations import LONG_ENOUGH, Conversation, call
 
 RESULT = "word " * 400
 
@@ -304,24 +303,6 @@ def test_a_reopened_effort_stands_where_it_was_reopened(resumed: Conversation) -
     assert sent(resumed).count("The very first question.") == 1
 
 
-def test_an_expanded_log_stays_until_it_is_collapsed(talk: Conversation) -> None:
-    """It stands where it was expanded; the next call after collapsing has it no more."""
-    talk.set(rebuild="every-turn", ambient_window=1, decay_threshold=100)
-    talk.effort("a", "one", "two")
-    talk.turns(["Something else."] * 3)
-    talk.turn("Show it.", call("expand_effort", effort_id="a"))
-    talk.turns(["And?"] * 4)
-    talk.ask("Enough of it.")
-    there = logs(talk)
-    talk.call("collapse_effort", effort_id="a")
-    during = logs(talk)
-    talk.answer()
-
-    assert there == [(6, "1-2")]
-    assert during == logs(talk) == []
-    assert 6 not in plan_of(talk).turns
-
-
 @pytest.mark.parametrize("rebuild", ["every-turn", "on-change"])
 def test_what_a_turn_collapsed_again_does_not_come_back(talk: Conversation, rebuild: str) -> None:
     """If the turn then expands a part of the same log, only that part is shown."""
@@ -420,27 +401,6 @@ def test_turns_that_a_log_shows_are_not_out_of_view(talk: Conversation) -> None:
     assert all("out of view and stored: turns 4-" in words for words in (during, sent(talk)))
 
 
-@pytest.mark.parametrize(
-    "result",
-    [
-        {"status": "expanded", "tokens": 5, "effort_id": "a", "turns": "x"},
-        {"status": "expanded", "tokens": 5, "effort_id": ["a"], "turns": "1"},
-        {"status": "expanded", "tokens": 5, "effort_id": "gone", "turns": "1-9"},
-    ],
-)
-def test_results_that_no_tool_gave_bring_no_log(talk: Conversation, result: dict[str, Any]) -> None:
-    """A client may write anything into a message; the context is built all the same."""
-    talk.ask("Show it.")
-    asked = call("expand_effort", call_id="c")
-    talk.messages += (ai("", asked), tool("c", json.dumps(result), "expand_effort"))
-    talk.answer()
-    talk.plan = new_plan(talk.work, "cold-cache")
-    talk.ask("And now?")
-
-    assert logs(talk) == []
-    assert "And now?" in sent(talk)
-
-
 def test_hints_fit_into_a_full_turn(talk: Conversation) -> None:
     """However many there are, and however long, the context stays within the budget."""
     names = [f"{'matter-' * 7}{number}" for number in range(20)]
@@ -524,34 +484,6 @@ def test_turns_of_a_parked_effort_that_were_cut_are_compressed(talk: Conversatio
     assert context.plan.turns[0] > 3
     assert found is not None
     assert (found.effort.id, found.through) == ("a", 3)
-
-
-@pytest.mark.parametrize("status", [["opened"], "opened"])
-def test_what_no_tool_said_of_an_effort_breaks_nothing(talk: Conversation, status: Any) -> None:
-    """A client may write any result; the turn is folded all the same."""
-    talk.set(context_budget=talk.fixed + 1_000)
-    talk.ask("Begin.")
-    asked = call("open_effort", call_id="c", name="a", goal="g", constraints="never on a Friday")
-    result = json.dumps({"status": status, "effort_id": "a"})
-    talk.messages += (ai("", asked), tool("c", result, "open_effort"))
-    for _ in range(60):
-        talk.look_up("word " * 30)
-
-    assert "constraint: never on a Friday" in sent(talk)
-
-
-def test_a_large_turn_is_held_once(talk: Conversation) -> None:
-    """Records that the archive reads anew each time leave nothing behind in the cache."""
-    talk.ask("Look.")
-    talk.look_up("".join(f"{number:x} " for number in range(10_000)))
-    talk.answer()
-    talk.ask("And?")
-    held = []
-    for _ in range(3):
-        assert talk.context.report["total"] > 0
-        held.append(len(talk.laid_out))
-
-    assert held[0] == held[-1]
 
 
 def test_recalled_text_is_gone_once_it_is_erased_elsewhere(talk: Conversation) -> None:

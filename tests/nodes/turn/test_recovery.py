@@ -216,18 +216,6 @@ def test_answered_turn_with_an_open_call_is_committed(tmp_path: Path) -> None:
     assert commands.show_context(chat.agent, THREAD, "So?").turn == state["memory"]["turn"] + 1
 
 
-def test_instructions_before_the_first_question_are_kept(tmp_path: Path) -> None:
-    """A system message that comes with the first question is of its turn."""
-    chat = talk(tmp_path, ["Fine."])
-
-    state = chat.agent.invoke(
-        {"messages": [SystemMessage("Be brief."), HumanMessage("Well?")]}, THREAD
-    )
-
-    assert lineage(chat, state) == ["Be brief.", "Well?", "Fine."]
-    assert place(chat, state) == (1, 1)
-
-
 def parent(folder: Path, answers: Any = None, **options: Any) -> Talk:
     """Return a graph that keeps messages alone, with the agent inside it."""
     chat = talk(folder, answers or (lambda _: "OK."), checkpointer=None)

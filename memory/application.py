@@ -1,0 +1,93 @@
+"""What the application says in the conversation: system messages, in effect until it removes them.
+
+They are the last part of the system message, in one frame. What they take is taken off the room.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from ..prompts.loader import render
+from .fences import Fences
+from .messages import Message, compact, fingerprint, text
+from .transcript import clipped
+
+SHARE = 8
+"""One in how many tokens of the room they may have together; the newest alone may have more."""
+
+_DIGITS = 8  # of the digest of a text
+_NAMED = 60  # characters of the beginning of a text
+_GAP = "\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """The texts that are shown, in their order, how many are not, and the tokens of the frame."""
+
+    texts: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    tokens: int = 0
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What a plan notes of it: the digest of each text, and how many are left out."""
+        more = [f"+{len(self.left_out)}"] if self.left_out else []
+        return (*(fingerprint(one, _DIGITS) for one in self.texts), *more)
+
+    @property
+    def unseen(self) -> list[str]:
+        """The beginnings of the texts that are left out, the newest first."""
+        return [clipped(one, _NAMED) for one in reversed(self.left_out)]
+
+    def after(self, instructions: str, fences: Fences) -> str:
+        """Return the system message: the instructions, then what the application says."""
+        if not self.texts and not self.left_out:
+            return instructions
+        note = [render("application_left_out", count=len(self.left_out))] if self.left_out else []
+        return f"{instructions}\n\n{fences.around('application', _GAP.join([*self.texts, *note]))}"
+
+
+def in_effect(messages: Iterable[Message], room: int, least: int, fences: Fences) -> Application:
+    """Return what the system messages among these say, equal texts once.
+
+    If all have over a share of the `room`, the newest are shown. The newest of all is shown
+    wherever it leaves the `least` room.
+    """
+    texts = _texts(messages)
+
+    def shown(begin: int) -> Application:
+        made = Application(texts[begin:], texts[:begin])
+        return replace(made, tokens=fences.count(made.after("", fences)))
+
+    begin, free = len(texts), room // SHARE
+    while begin and (free := free - fences.count(texts[begin - 1])) >= 0:
+        begin -= 1
+    while begin < len(texts) and shown(begin).tokens > room // SHARE:
+        begin += 1
+    if texts and begin == len(texts) and room - shown(begin - 1).tokens >= least:
+        begin -= 1
+    return shown(begin)
+
+
+def noted(key: Sequence[str], messages: Iterable[Message]) -> Application:
+    """Return what a plan notes, of the messages until then."""
+    texts = {fingerprint(one, _DIGITS): one for one in _texts(messages)}
+    left_out = next((int(one) for one in key if one.startswith("+")), 0)
+    return Application(tuple(texts[one] for one in key if one in texts), ("",) * left_out)
+
+
+def _texts(messages: Iterable[Message]) -> tuple[str, ...]:
+    said = (text(message).strip() for message in messages if message["type"] == "system")
+    return tuple(dict.fromkeys(filter(None, said)))
+
+
+def open_todos(todos: object) -> str:
+    """Return the to-dos that are not completed, as JSON; "" if there are none.
+
+    >>> open_todos([{"content": "Sow", "status": "completed"}])
+    ''
+    >>> open_todos([{"content": "Reap", "status": "pending"}])
+    '[{"content":"Reap","status":"pending"}]'
+    """
+    listed = todos if isinstance(todos, list) else ()
+    left = [one for one in listed if isinstance(one, dict) and one.get("status") != "completed"]
+    return compact(left) if left else ""
