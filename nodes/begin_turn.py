@@ -1,12 +1,10 @@
 """Begin a turn: finish what an earlier run left, count the turn, accept its messages."""
 
 import secrets
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from langchain_core.messages import BaseMessage
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
@@ -62,11 +60,16 @@ def begin_turn(
     """
     settings = parts.settings_of(runtime.context)
     check_budget(settings, *parts.sizes(settings))
-    owner, nonce = _owner_and_nonce(state, runtime, parts.archive, settings)
-    state = _without_others(state, owner, parts.archive)
+    archive, window, random = parts.archive, settings.earlier_turns, secrets.token_hex(8)
+    # A run without a thread is named by the nonce of its turn.
+    owner = owner_of(updated(state, {"nonce": random}), runtime, settings)
+    nonce = draw_nonce(archive, owner, random)
+    state = _without_others(state, owner, archive)
     if results := results_of_client(state):
-        return _with_client_results(state, results, owner, parts.archive)
-    archive, window = parts.archive, settings.earlier_turns
+        if not is_own(state, archive, owner):
+            raise SessionNotFoundError(owner.thread)
+        messages = [*state["messages"][: -len(results)], *results]
+        return {"messages": Overwrite(kept_in_state(archive, owner, messages))}
     with archive.together():
         before, arrived, settled = _finish_earlier_run(state, runtime, parts, owner, window)
         view = past(archive, owner, Tip(settled["persisted"], settled["tip"]))
@@ -75,8 +78,13 @@ def begin_turn(
         if efforts.turn == 1 + before.get("adopted", 0):
             question = "\n".join(map(text, to_dicts(arrived.new)))
             efforts = parts.surfaced(efforts, past(archive, owner, Tip()), question, runtime)
-        update = settled | efforts_update(efforts)
-        update |= _messages_update(arrived, efforts.turn, window, archive, owner)
+        turns = {**arrived.kept_turns(efforts.turn - 1, window), efforts.turn: arrived.new}
+        messages = [message for messages in turns.values() for message in messages]
+        messages = [*arrived.standing(messages), *messages]
+        # What is new is accepted up to its last message, even one that a model wrote.
+        asked = {**turn_numbers(turns), str(arrived.new[-1].id): efforts.turn}
+        update = settled | efforts_update(efforts) | {"turn": efforts.turn, "asked": asked}
+        update |= {"messages": kept_in_state(archive, owner, messages)}
         update |= {"archive": archive.id, "nonce": nonce, "part": "", "references": []}
         begun = _plan_and_notes(updated(before, update), runtime, parts)
         return {**update, **begun, "messages": Overwrite(update["messages"])}
@@ -107,15 +115,6 @@ def _plan_and_notes(
     for banner in update["banners"]:
         runtime.stream_writer({"banner": banner})
     return {**update, "events": [*update["events"], *dated(work), *hinted(work)]}
-
-
-def _owner_and_nonce(
-    state: TurnState, runtime: Runtime[Settings], archive: Archive, settings: Settings
-) -> tuple[Owner, str]:
-    """Return the session, and the nonce of the turn, by which a run without a thread is named."""
-    random = secrets.token_hex(8)
-    owner = owner_of(updated(state, {"nonce": random}), runtime, settings)
-    return owner, draw_nonce(archive, owner, random)
 
 
 def _finish_earlier_run(
@@ -182,16 +181,6 @@ def _corrections(state: TurnState, view: ArchiveView, read: Tip) -> dict[str, An
     return update
 
 
-def _with_client_results(
-    state: TurnState, results: Sequence[BaseMessage], owner: Owner, archive: Archive
-) -> dict[str, Any]:
-    """Return the update with which a turn goes on with results that a client sent."""
-    if not is_own(state, archive, owner):
-        raise SessionNotFoundError(owner.thread)
-    messages = [*state["messages"][: -len(results)], *results]
-    return {"messages": Overwrite(kept_in_state(archive, owner, messages))}
-
-
 def _is_cleared(state: TurnState, arrived: SplitInput) -> bool:
     """Tell whether all messages of earlier turns were removed, as `REMOVE_ALL_MESSAGES` does."""
     if arrived.known.turns:
@@ -216,18 +205,3 @@ def _efforts_at_start(state: TurnState, *, cleared: bool) -> EffortState:
     if state.get("lost"):
         efforts = replace(efforts, banners=(*efforts.banners, banner_of("lost")))
     return efforts if efforts.active is None else efforts.activated(efforts.active)
-
-
-def _messages_update(
-    arrived: SplitInput, turn: int, window: int, archive: Archive, owner: Owner
-) -> dict[str, Any]:
-    """Return the update of the messages: a window of earlier turns, and the new one."""
-    turns = {**arrived.kept_turns(turn - 1, window), turn: arrived.new}
-    messages = [message for messages in turns.values() for message in messages]
-    messages = [*arrived.standing(messages), *messages]
-    return {
-        "turn": turn,
-        "messages": kept_in_state(archive, owner, messages),
-        # What is new is accepted up to its last message, even one that a model wrote.
-        "asked": {**turn_numbers(turns), str(arrived.new[-1].id): turn},
-    }
