@@ -217,9 +217,8 @@ def todo_agent(root: Path, answers: Any, **options: Any) -> Talk:
     """Return an agent of `create_agent` with a to-do list."""
     made = talk(root, answers)
     memory = EbbtideMiddleware(archive=made.archive, **options)
-    agent: Any = create_agent(
-        made.model, checkpointer=InMemorySaver(), middleware=[TodoListMiddleware(), memory]
-    )
+    both: Any = [TodoListMiddleware(), memory]
+    agent: Any = create_agent(made.model, checkpointer=InMemorySaver(), middleware=both)
     return Talk(agent, made.model, made.archive)
 
 
@@ -252,9 +251,9 @@ def test_open_todos_in_a_long_turn(tmp_path: Path) -> None:
     ]
     rounds = [call("read_log", turns="1") for _ in range(20)]
     script = [step for todos in lists for step in (call("write_todos", todos=todos), *rounds)]
-    pages = [HumanMessage("A page of words. " * 300), *script, "Done."]
-    chat = todo_agent(tmp_path, ["Read.", *pages[1:]], settings=Settings(context_budget=5_000))
-    chat.say(pages[0].text)
+    answers = ["Read.", *script, "Done."]
+    chat = todo_agent(tmp_path, answers, settings=Settings(context_budget=5_000))
+    chat.say("A page of words. " * 300)
     chat.say("Look at everything.")
 
     for at, sent in enumerate(chat.model.sent[2:]):

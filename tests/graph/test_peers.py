@@ -138,7 +138,7 @@ def test_supervisor_itself(tmp_path: Path, entry: str, mode: Any) -> None:
     tip = archive.newest(Owner("", "t", "supervisor"))
     assert tip is not None
     records = archive.at(Owner("", "t", "supervisor"), tip).turns(range(1, tip.turn + 1))
-    assert asked(records) == questions
+    assert asked([*records]) == questions
     said = [text(message) for record in records for message in record.messages]
     assert said.count("In Lyon.") == 3
     events = [event for record in records for event in record.events]
@@ -176,7 +176,7 @@ def test_agents_of_a_swarm(tmp_path: Path) -> None:
     assert '"turns":"1-2"' in alice.sent[3].text
     for kept, name in ((archive, "alice"), (of_other, "bob")):
         (records,) = turns(kept, name)
-        assert asked(records) == questions
+        assert asked([*records]) == questions
         said = [text(message) for record in records for message in record.messages]
         assert said.count("Successfully transferred to bob") == 2
     assert [orphans(one.messages) for one in (*alice.sent, *bob.sent)] == [0] * 8
