@@ -19,7 +19,7 @@ from sqlalchemy.types import TypeEngine, UserDefinedType
 
 from ..errors import ArchiveError, ArchiveFormatError
 
-VERSION = 3
+VERSION = 4
 """The version of the tables; tables of another version are refused."""
 
 TURN_BITS, PASSAGE_BITS = 22, 10

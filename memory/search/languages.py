@@ -8,8 +8,9 @@ the latter, so that what was indexed can be taken out again whatever is set then
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import chain, repeat
+from threading import local
 
 import snowballstemmer
 
@@ -66,8 +67,20 @@ if in into is it its just me my not of on or our out she so than that the their 
 this to up us was we were what when where which who why will with would you your
 """
 
+_UNCHANGED = frozenset({"", "english"})
+"""Languages without stems beside those that every word has: English, and none."""
+
 _SHORT_QUERY = 4
 """Words of a query up to which none need tell its language: then it may be any."""
+
+class _Stemmers(local):
+    """The stemmers by language, each made once in a thread: threads must not share one."""
+
+    def __init__(self) -> None:
+        self.of = cache(snowballstemmer.stemmer)
+
+
+STEMMERS = _Stemmers()
 
 _LETTERS = range(4, 41)
 """Letters of a word that is stemmed."""
@@ -118,6 +131,8 @@ def stems(text: str, words: list[str], preset: str = "") -> Iterator[str]:
     ['laiva', 'satam']
     """
     of_text, is_ascii = language(text), text.isascii()
+    if is_ascii and {of_text, preset} <= _UNCHANGED:
+        return
     for word in words:
         of_word = of_text if is_ascii else script(word) or of_text
         for one in dict.fromkeys([of_word, preset]):
@@ -164,7 +179,6 @@ def script(word: str) -> str:
 @lru_cache(maxsize=50_000)
 def _stem(word: str, of: str) -> tuple[str, ...]:
     """Return the stem of a word in a language, none in English or of what is no word."""
-    if of in {"", "english"} or len(word) not in _LETTERS or not word.isalpha():
+    if of in _UNCHANGED or len(word) not in _LETTERS or not word.isalpha():
         return ()
-    # A new stemmer each time: it has state, so threads must not share one.
-    return (str(snowballstemmer.stemmer(of).stemWord(word)),)
+    return (str(STEMMERS.of(of).stemWord(word)),)

@@ -6,10 +6,8 @@ from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from itertools import chain, groupby, pairwise
 
-import snowballstemmer
-
 from ..dates import said_dates
-from .languages import may_be_german, query_stems, stems
+from .languages import STEMMERS, may_be_german, query_stems, stems
 
 CJK = (
     "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
@@ -68,18 +66,25 @@ yourself yourselves
 """English words without a topic; contractions are split at their apostrophe."""
 
 _SPELLINGS = tuple(
-    (re.compile(pattern), spelling)
-    for pattern, spelling in (
-        (r"^(od|\w{3,})our(s|ed|ing|ites?|able|al|ers?|ful|hoods?|less|ly)?$", r"\1or\2"),
+    (mark, re.compile(pattern), spelling)
+    for mark, pattern, spelling in (
+        ("our", r"^(od|\w{3,})our(s|ed|ing|ites?|able|al|ers?|ful|hoods?|less|ly)?$", r"\1or\2"),
         # Not `revise`, `precise` and `concise`, whose nouns are not changed, and `paradise`.
-        (r"(?<=\w{3}[iy])(?<!.vi|eci|nci|adi)s(?=(e[ds]?|ers?|ing(ly)?|able|ation\w*)$)", "z"),
-        (r"(?<=log)ue(?=s?$)", ""),
-        (r"(cent|heat|met|lit|\bfib)re(s?)$", r"\1er\2"),
-        (r"^(lic|def|off|pret)enc(?=e|ing$)", r"\1ens"),
-        (r"^authori[sz].*", "auth"),  # its stem is that of `author`
+        (
+            "s",
+            r"(?<=\w{3}[iy])(?<!.vi|eci|nci|adi)s(?=(e[ds]?|ers?|ing(ly)?|able|ation\w*)$)",
+            "z",
+        ),
+        ("logue", r"(?<=log)ue(?=s?$)", ""),
+        ("re", r"(cent|heat|met|lit|\bfib)re(s?)$", r"\1er\2"),
+        ("enc", r"^(lic|def|off|pret)enc(?=e|ing$)", r"\1ens"),
+        ("author", r"^authori[sz].*", "auth"),  # its stem is that of `author`
     )
 )
-"""British spellings and their replacement, which need be no word: `surprise` to `surprize`."""
+"""British spellings and their replacement, which need be no word: `surprise` to `surprize`.
+
+Each has letters that such a word has, so that few of the words of a long text are looked at.
+"""
 
 _FAMILIES = """
 admin administration, advert advertisement, aging ageing, airplane aeroplane, aluminum aluminium,
@@ -525,13 +530,17 @@ def _term(word: str) -> str:
 def stem(word: str) -> str:
     """Return the stem of an English word in American spelling; other words may lose an ending.
 
-    >>> stem("favourites"), stem("organised"), stem("organizer")
-    ('favorit', 'organiz', 'organiz')
+    A word with a digit is its own stem.
+
+    >>> stem("favourites"), stem("organised"), stem("organizer"), stem("v2s")
+    ('favorit', 'organiz', 'organiz', 'v2s')
     """
-    for pattern, spelling in _SPELLINGS:
-        word = pattern.sub(spelling, word)
-    # A new stemmer each time: it has state, so threads must not share one.
-    return str(snowballstemmer.stemmer("english").stemWord(word))
+    if _DIGIT.search(word):
+        return word
+    for mark, pattern, spelling in _SPELLINGS:
+        if mark in word:
+            word = pattern.sub(spelling, word)
+    return str(STEMMERS.of("english").stemWord(word))
 
 
 _STEMS = [[stem(word) for word in family.split()] for family in _FAMILIES.split(",")]
