@@ -56,7 +56,8 @@ def write_turns(archive: SqlArchive, owner: Owner, groups: Iterable[Group], at_o
     while some := [*islice(left, at_once)]:
         with archive.database.writing() as connection:
             for one in some:
-                done = commit.commit(connection, session, tip, one, snapshot)
+                new = commit.Prepared.of_group(tip, one)
+                done = commit.commit(connection, session, tip, new, snapshot)
                 tip, snapshot = done.record.tip, done.snapshot
                 lineage = Lineage(lambda c=connection: c, session, snapshot)
                 memories.attend(connection, owner, lineage, done.record, moved=False)

@@ -2,10 +2,10 @@
 
 import zlib
 
-from ebbtide.memory.archive.records import COMMON, unzipped, zipped
+from ebbtide.memory.archive.records import unzipped, zipped
 
-_HEAD = zipped("")[:6]
-"""What all of it begins with: zlib's header, and the checksum of what it is packed with."""
+_HEAD = zipped("")[:2]
+"""What all of it begins with: zlib's header."""
 
 
 def revealed(data: bytes) -> bytes:
@@ -24,7 +24,7 @@ def changed(data: bytes, old: str, new: str) -> bytes:
 
 def _unpacked(data: bytes) -> bytes:
     """Return what can be read of packed data, byte by byte, since pages of a file may part it."""
-    unpacking, found = zlib.decompressobj(zdict=COMMON), b""
+    unpacking, found = zlib.decompressobj(), b""
     try:
         for one in data:
             found += unpacking.decompress(bytes([one]))

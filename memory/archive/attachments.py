@@ -1,6 +1,6 @@
 """The attachments of a user: each stored once, with the turns that refer to it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Select, delete, exists, select
@@ -20,12 +20,19 @@ def awaiting(owner: Owner) -> int:
     return -int(fingerprint([owner.thread, owner.namespace], 15), 16)
 
 
-def put(connection: Connection, user: int, turn: int, texts: Texts) -> None:
+def compressed(texts: Texts) -> dict[str, bytes]:
+    """Return attachments as they are stored, by digest: compressing large ones takes long."""
+    return {digest: zipped(text) for digest, text in texts.items()}
+
+
+def put(connection: Connection, user: int, turn: int, files: Mapping[str, bytes]) -> None:
     """Store attachments that a turn, or with `awaiting` a running one, refers to."""
-    rows = [{"owner": user, "digest": digest, "content": zipped(texts[digest])} for digest in texts]
+    rows = [
+        {"owner": user, "digest": digest, "content": content} for digest, content in files.items()
+    ]
     if rows:
         connection.execute(upsert(connection, attachments).on_conflict_do_nothing(), rows)
-        _refer(connection, user, turn, texts)
+        _refer(connection, user, turn, files)
 
 
 def refer(connection: Connection, user: int, turn: int, digests: Iterable[str]) -> None:
@@ -98,9 +105,9 @@ def missing(connection: Connection, user: int) -> dict[int, str]:
     return {row.turn: row.digest for row in connection.execute(query)}
 
 
-def of_running(connection: Connection, user: str) -> list[tuple[int, Texts]]:
+def of_running(connection: Connection, user: str) -> list[tuple[int, dict[str, bytes]]]:
     """Return what running turns of a user refer to, with what stands for each, see `awaiting`."""
     query = select(attached.c.turn, attached.c.digest, attachments.c.content)
     query = query.join(attachments, _SAME).join(users, users.c.id == attached.c.owner)
     rows = connection.execute(query.where(users.c.name == user, attached.c.turn < 0))
-    return [(row.turn, {row.digest: unzipped(row.content)}) for row in rows]
+    return [(row.turn, {row.digest: row.content}) for row in rows]

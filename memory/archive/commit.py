@@ -1,21 +1,24 @@
-"""Committing a turn: its record and the rows that are derived from it, in one transaction."""
+"""Committing a turn: its record and the rows that are derived from it, in one transaction.
+
+All that grows with its messages is computed before the transaction (`Prepared`).
+"""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self, cast
 
 from sqlalchemy import Connection, bindparam, case, insert, select, update
 
-from ..attachments import references
+from ..attachments import Texts, references
 from ..efforts import changed, left_by
 from ..errors import SessionNotFoundError, TipNotFoundError
 from ..names import session_name
-from ..record import Group, Owner, Record, Tip, commit_id
+from ..record import Group, Owner, Part, Record, Tip, commit_id
 from ..search.passages import passages
 from . import attachments, parts
 from .database import added
-from .index import add_terms, headings, layout, postings, preset
+from .index import Rows, add_terms, headings, layout, postings, preset
 from .lineage import RECORD, Lineage, Segment, Session, Snapshot, listed_under
 from .records import columns, packed, parted_state, record_of, storable, unzipped, zipped
 from .schema import (
@@ -59,6 +62,69 @@ _UPDATE_SESSION = (
 
 
 @dataclass(frozen=True, slots=True)
+class Prepared:
+    """A record and the values of its rows, but the numbers that its place in the archive gives it.
+
+    It is made before the transaction, in which other writers wait: only inserts are left then.
+    """
+
+    record: Record
+    row: Mapping[str, Any]
+    anchor: str | None
+    said: Rows
+    headed: Rows
+    files: Mapping[str, bytes]
+    refers: Sequence[str]
+    parts: Sequence[Mapping[str, Any]] = ()
+
+    @classmethod
+    def of(
+        cls,
+        record: Record,
+        nonce: str,
+        state: Mapping[str, Any] | None,
+        files: Texts,
+        content: str | None = None,
+    ) -> Self:
+        """Prepare a record with its large `files`."""
+        said_in = passages(record.messages)
+        rest, anchor = parted_state(state)
+        row = {
+            **columns(record),
+            "nonce": nonce,
+            "passages": layout(said_in),
+            "state": None if rest is None else zipped(packed(rest)),
+            "content": content,
+        }
+        return cls(
+            record,
+            row,
+            None if anchor is None else packed(anchor),
+            postings(said_in, preset(record)),
+            headings(record),
+            attachments.compressed(files),
+            [*references(message["data"].get("content") for message in record.messages)],
+        )
+
+    @classmethod
+    def of_group(cls, tip: Tip, group: Group, chain: Sequence[Part] = ()) -> Self:
+        """Prepare a group after `tip`; `chain` are the parts that it joins."""
+        group = storable(group)
+        record = Record(
+            tip.turn + (group.status != "command"),
+            commit_id(group.nonce, tip.id, group.content),
+            tip.id,
+            group.messages,
+            group.at,
+            group.efforts,
+            group.events,
+            group.status,
+        )
+        new = cls.of(record, group.nonce, group.state, group.attachments)
+        return replace(new, parts=parts.places(chain, group))
+
+
+@dataclass(frozen=True, slots=True)
 class Committed:
     """A record as it is stored, with its own snapshot and the snapshot of its parent.
 
@@ -71,16 +137,14 @@ class Committed:
 
 
 def commit(
-    connection: Connection, session: Session, tip: Tip, group: Group, snapshot: Snapshot | None
+    connection: Connection, session: Session, tip: Tip, new: Prepared, snapshot: Snapshot | None
 ) -> Committed:
-    """Write a group after `tip`, once; `snapshot` is of the tip, None if none is cached.
+    """Write a prepared group after `tip`, once; `snapshot` is of the tip, None if none is cached.
 
     A turn's number is the one after its parent's, a command's that of its parent, whatever the
-    group says. Raises `TipNotFoundError` if the user has no turn of the tip.
+    tip says. Raises `TipNotFoundError` if the user has no turn of the tip.
     """
-    group = storable(group)
-    number = commit_id(group.nonce, tip.id, group.content)
-    stored = connection.execute(_STORED, {"of_session": session.id, "id": number}).first()
+    stored = connection.execute(_STORED, {"of_session": session.id, "id": new.record.id}).first()
     if stored is not None:  # what was committed first stays, even if its events differ
         record = record_of(stored)
         return Committed(record, cast("Snapshot", Snapshot.of(connection, session, record.tip)))
@@ -93,17 +157,9 @@ def commit(
         snapshot = Snapshot.of(connection, session, tip)
     if snapshot is None:
         raise TipNotFoundError(tip.id, tip.turn)
-    record = Record(
-        sum(parent.turn for parent in parents) + (group.status != "command"),
-        number,
-        tip.id,
-        group.messages,
-        group.at,
-        group.efforts,
-        group.events,
-        group.status,
-    )
-    return Committed(record, write(connection, session, record, group, snapshot), snapshot)
+    number = sum(parent.turn for parent in parents) + (new.record.status != "command")
+    new = replace(new, record=replace(new.record, turn=number))
+    return Committed(new.record, write(connection, session, new, snapshot), snapshot)
 
 
 def session_of(connection: Connection, owner: Owner) -> Session:
@@ -122,54 +178,48 @@ def session_of(connection: Connection, owner: Owner) -> Session:
     return Session.of(connection, owner, lock=True)
 
 
-def write(
-    connection: Connection, session: Session, record: Record, group: Group, snapshot: Snapshot
-) -> Snapshot:
+def write(connection: Connection, session: Session, new: Prepared, snapshot: Snapshot) -> Snapshot:
     """Write a record after the snapshot of its parent, with the rows by which it is found."""
-    number = turn_id(session.id, session.turns + 1)
+    record, number = new.record, turn_id(session.id, session.turns + 1)
     segments = _segments(connection, session.id, record, snapshot)
     run, place = segments[0].run, segments[0].last
     lineage = Lineage(lambda: connection, session, snapshot)
     names = [*{effort.id: effort for effort in left_by(record)}]
-    said_in = passages(record.messages)
-    state, anchor = parted_state(group.state)
+    at = {"run": run, "place": place, "turn": record.turn}
     row = {
-        **columns(record),
+        **new.row,
+        **at,
         "id": number,
         "owner": session.owner,
         "session": session.id,
-        "run": run,
-        "place": place,
-        "nonce": group.nonce,
-        "passages": layout(said_in),
         "efforts_seen": lineage.effort_count() + len(names) - len(lineage.efforts_named(names)),
-        "state": None if state is None else zipped(packed(state)),
-        "block": None if anchor is None else _block(connection, number, anchor, snapshot),
+        "block": None if new.anchor is None else _block(connection, number, new.anchor, snapshot),
     }
     if record.status == "command":  # found like the turn that it follows
         row["end"] = connection.execute(_END, {"number": snapshot.row}).scalar() or ""
     connection.execute(insert(turns), row)
-    at = {"run": run, "place": place, "turn": record.turn}
     if rows := [{"effort": effort, **at} for effort in listed_under(record)]:
         connection.execute(insert(members), rows)
-    add_terms(connection, said, session.owner, postings(number, said_in, preset(record)))
-    add_changes(connection, session, {"id": number, **at}, record)
-    if group.attachments:
-        attachments.put(connection, session.owner, number, group.attachments)
-    contents = [message["data"].get("content") for message in record.messages]
-    if digests := references(contents):
-        attachments.refer(connection, session.owner, number, digests)
-    if group.part:
-        parts.join(connection, session.owner, number, group)
+    add_terms(connection, said, (session.owner, number), new.said)
+    add_changes(connection, session, {"id": number, **at}, record, new.headed)
+    attachments.put(connection, session.owner, number, new.files)
+    if new.refers:
+        attachments.refer(connection, session.owner, number, new.refers)
+    if new.parts:
+        own = {"user": session.owner, "row": number}
+        connection.execute(parts.JOIN, [{**own, **part} for part in new.parts])
     counted = {"session": session.id, "count": session.turns + 1, "newest_row": number}
     connection.execute(_UPDATE_SESSION, {**counted, "after": f'"{record.parent}"'})
     return snapshot.after(record, number, segments)
 
 
 def add_changes(
-    connection: Connection, session: Session, at: Mapping[str, int], record: Record
+    connection: Connection, session: Session, at: Mapping[str, int], record: Record, terms: Rows
 ) -> None:
-    """Write the changes of efforts in a record; `at` has the id, run, place and turn of its row."""
+    """Write the changes of efforts in a record with the `terms` of their headings.
+
+    `at` has the id, run, place and turn of the record's row.
+    """
     place = {"owner": session.owner, "session": session.id, **at, "at": record.at}
     rows: list[dict[str, Any]] = []
     for event in record.events:
@@ -179,14 +229,12 @@ def add_changes(
             rows.append({**place, "id": passage_id(at["id"], len(rows)), **change})
     if rows:
         connection.execute(insert(changes), rows)
-        add_terms(connection, headed, session.owner, headings(at["id"], record))
+        add_terms(connection, headed, (session.owner, at["id"]), terms)
 
 
-def _block(
-    connection: Connection, number: int, anchor: Mapping[str, str], snapshot: Snapshot
-) -> int:
+def _block(connection: Connection, number: int, text: str, snapshot: Snapshot) -> int:
     """Return the row of a state block: the parent's if that one is the same, else a new one."""
-    text, before = packed(anchor), connection.execute(_BLOCK, {"number": snapshot.row}).first()
+    before = connection.execute(_BLOCK, {"number": snapshot.row}).first()
     if before is not None and before.anchor is not None and unzipped(before.anchor) == text:
         return int(before.block)
     connection.execute(insert(blocks), {"id": number, "anchor": zipped(text)})

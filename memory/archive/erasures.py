@@ -276,7 +276,7 @@ def _quoting(scope: Scope, targets: Sequence[Target]) -> tuple[Tip, ...]:
 
 def _put(scope: Scope, row: Any, before: Record, after: Record) -> None:
     """Overwrite a record with one that lost text, and index that one for search."""
-    connection, owner = scope.connection, scope.session.owner
+    connection = scope.connection
     unpost(scope, row.id, before)
     if has_vectors(connection):
         for table in (vectors, heading_vectors):
@@ -290,17 +290,19 @@ def _put(scope: Scope, row: Any, before: Record, after: Record) -> None:
     values["nonce"] = "" if after.status == "erased" else row.nonce
     connection.execute(update(turns).where(turns.c.id == row.id).values(values))
     connection.execute(delete(changes).where(changes.c.id.between(*index.places(row.id))))
-    index.add_terms(connection, said, owner, index.postings(row.id, said_in, index.preset(after)))
+    terms = index.postings(said_in, index.preset(after))
+    index.add_terms(connection, said, (scope.session.owner, row.id), terms)
     place = {name: getattr(row, name) for name in ("id", "run", "place", "turn")}
-    add_changes(connection, replace(scope.session, id=row.session), place, after)
+    session = replace(scope.session, id=row.session)
+    add_changes(connection, session, place, after, index.headings(after))
 
 
 def unpost(scope: Scope, turn: int, record: Record) -> None:
     """Take the terms of a turn, and of its changes of efforts, out of the search index."""
-    connection, owner = scope.connection, scope.session.owner
-    rows = index.postings(turn, passages(record.messages), index.preset(record))
-    index.remove_terms(connection, said, owner, rows)
-    index.remove_terms(connection, headed, owner, index.headings(turn, record))
+    connection, of = scope.connection, (scope.session.owner, turn)
+    terms = index.postings(passages(record.messages), index.preset(record))
+    index.remove_terms(connection, said, of, terms)
+    index.remove_terms(connection, headed, of, index.headings(record))
 
 
 def _elsewhere(scope: Scope, reached: Iterable[int]) -> tuple[Owner, ...]:

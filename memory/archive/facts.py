@@ -44,26 +44,32 @@ class Said:
         return tuple(item for item in self.items if item.field == "Rules")
 
 
-def said_of(
-    connection: Connection, record: Record, state: Mapping[str, Any] | None, parent: int
-) -> Said:
-    """Return what a turn's block says; `parent` is the id of the row that it follows.
-
-    A block that was cut is read as the model wrote it.
-    """
-    memory: Mapping[str, Any] = (state or {}).get("memory", {})
+def items_of(record: Record, state: Mapping[str, Any] | None) -> tuple[Item, ...]:
+    """Return what the state block after a turn says; a cut one is read as the model wrote it."""
     written = [event["anchor"] for event in record.events if event["type"] == "anchored"]
-    block: Mapping[str, str] = written[-1] if written else memory.get("anchor") or {}
+    if not written:
+        return items((state or {}).get("memory", {}).get("anchor") or {})
     raw = [newest(one["data"].get("content")) for one in record.messages if one["type"] == "ai"]
-    block = next(filter(None, reversed(raw)), block) if written else block
-    if not written and not block.get("Rules"):
-        return Said(items(block), (), anchored=False, shown=frozenset(), first_of_day=False)
+    return items(next(filter(None, reversed(raw)), written[-1]))
+
+
+def said_of(
+    connection: Connection,
+    record: Record,
+    state: Mapping[str, Any] | None,
+    said: tuple[Item, ...],
+    parent: int,
+) -> Said:
+    """Return what a turn says, its `items_of`; `parent` is the id of the row that it follows."""
+    written = any(event["type"] == "anchored" for event in record.events)
+    if not written and not any(item.field == "Rules" for item in said):
+        return Said(said, (), anchored=False, shown=frozenset(), first_of_day=False)
     row = connection.execute(select(turns.c.at, ANCHOR).where(turns.c.id == parent)).first()
     earlier = anchor_of(row)
     before = tuple(item for item in items(earlier) if not item.text.endswith("…"))
-    shown = frozenset(memory.get("summaries") or ())
+    shown = frozenset((state or {}).get("memory", {}).get("summaries") or ())
     is_first = row is None or row.at[:10] != record.at[:10]
-    return Said(items(block), before, bool(written), shown, is_first)
+    return Said(said, before, written, shown, is_first)
 
 
 def remember(

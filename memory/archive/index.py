@@ -24,7 +24,7 @@ from ..search.terms import indexed
 from .schema import TERM_BITS, Listed, headed, is_sqlite, passage_id, said
 
 Rows: TypeAlias = Sequence[tuple[int, Sequence[str]]]
-"""Ids of passages or headings, with their terms."""
+"""Places of passages or headings in their turn, with their terms."""
 
 Terms: TypeAlias = tuple[Sequence[str], int]
 """Terms to look up, and how many ids of each, the newest, to read."""
@@ -77,19 +77,19 @@ def preset(turn: Group | Record) -> str:
     return str(next(events, {}).get("language", ""))
 
 
-def postings(turn: int, parts: Sequence[Passage], language: str) -> Rows:
-    """Return each passage's id with its terms and a term for its speaker; see `preset`."""
+def postings(parts: Sequence[Passage], language: str) -> Rows:
+    """Return each passage's place with its terms and a term for its speaker; see `preset`."""
     by_passage = (
         [*indexed(part.searched, language), *map(SPEAKER.__add__, indexed(part.speaker))]
         for part in parts
     )
-    return [(passage_id(turn, place), terms) for place, terms in enumerate(by_passage) if terms]
+    return [(place, terms) for place, terms in enumerate(by_passage) if terms]
 
 
-def headings(turn: int, record: Record) -> Rows:
-    """Return the ids of a turn's changes of efforts with the terms of the headings."""
-    efforts, language = enumerate(left_by(record)), preset(record)
-    return [(passage_id(turn, nth), heading(effort, language)) for nth, effort in efforts]
+def headings(record: Record) -> Rows:
+    """Return the places of a turn's changes of efforts with the terms of the headings."""
+    language = preset(record)
+    return [*enumerate(heading(effort, language) for effort in left_by(record))]
 
 
 def places(turn: int) -> tuple[int, int]:
@@ -107,23 +107,23 @@ def heading(effort: Effort, language: str = "") -> list[str]:
     return indexed(words, language)
 
 
-def add_terms(connection: sa.Connection, table: sa.Table, owner: int, rows: Rows) -> None:
-    """Add rows of terms of a user to a table of the index."""
-    if rows and is_sqlite(connection):
+def add_terms(connection: sa.Connection, table: sa.Table, of: tuple[int, int], rows: Rows) -> None:
+    """Add rows of terms to a table of the index; `of` are the ids of their user and turn."""
+    if rows:
         sql = _statement("INSERT INTO {0}(rowid, terms) VALUES (:id, :terms)", table.name)
-        connection.execute(sql, _texts(owner, rows))
-    elif rows:
-        listed = [{"id": number, "terms": _numbers(owner, terms)} for number, terms in rows]
-        connection.execute(sa.insert(table), listed)
+        insert = sql if is_sqlite(connection) else sa.insert(table)
+        connection.execute(insert, _values(connection, of, rows))
 
 
-def remove_terms(connection: sa.Connection, table: sa.Table, owner: int, rows: Rows) -> None:
+def remove_terms(
+    connection: sa.Connection, table: sa.Table, of: tuple[int, int], rows: Rows
+) -> None:
     """Remove rows. SQLite stores no text, so it needs exactly the terms that were added."""
     if rows and is_sqlite(connection):
         sql = "INSERT INTO {0}({0}, rowid, terms) VALUES ('delete', :id, :terms)"
-        connection.execute(_statement(sql, table.name), _texts(owner, rows))
+        connection.execute(_statement(sql, table.name), _values(connection, of, rows))
     elif rows:
-        connection.execute(sa.delete(table).where(among(table.c.id, [key for key, _ in rows])))
+        connection.execute(sa.delete(table).where(table.c.id.between(*places(of[1]))))
 
 
 def look_up(
@@ -165,8 +165,15 @@ def _look_up(
     return [{term: next(newest) for term in terms} for terms, _ in said_and_headed]
 
 
-def _texts(owner: int, rows: Rows) -> list[dict[str, Any]]:
-    return [{"id": number, "terms": " ".join(_keys(owner, terms))} for number, terms in rows]
+def _values(connection: sa.Connection, of: tuple[int, int], rows: Rows) -> list[dict[str, Any]]:
+    (owner, turn), sqlite = of, is_sqlite(connection)
+    return [
+        {
+            "id": passage_id(turn, place),
+            "terms": " ".join(_keys(owner, terms)) if sqlite else _numbers(owner, terms),
+        }
+        for place, terms in rows
+    ]
 
 
 def _keys(owner: int, terms: Iterable[str]) -> list[str]:

@@ -12,13 +12,13 @@ from sqlalchemy import Connection, bindparam, delete, select, update
 
 from ..messages import Message
 from ..record import Group, Owner, Part
-from .attachments import awaiting
+from .attachments import awaiting, compressed
 from .attachments import put as put_attachments
 from .database import upsert
 from .records import packed, storable, unzipped, zipped
 from .schema import parts, turns, users
 
-_JOIN = (
+JOIN = (
     update(parts)
     .where(parts.c.owner == bindparam("user"), parts.c.id == bindparam("part"))
     .values(turn=bindparam("row"), first=bindparam("begin"), messages=None)
@@ -28,26 +28,28 @@ _PORTABLE = [column for column in parts.columns if column.name not in {"owner", 
 """The columns of a part but the numbers of its user and its turn, which differ by archive."""
 
 
-def as_stored(part: Part) -> tuple[Part, Group]:
-    """Return a part as it will be read back, and a group with the attachments that it refers to."""
+def prepared(owner: Owner, part: Part) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Return the row of a part but its user, and the attachments that it refers to."""
     group = storable(Group(0, part.messages, "", events=part.events))
-    return Part(part.nonce, part.before, group.messages, group.events), group
-
-
-def put(connection: Connection, user: int, owner: Owner, part: Part, group: Group) -> None:
-    """Store a part, once; `part` and `group` are from `as_stored`."""
     row = {
-        "owner": user,
-        "id": part.id,
+        "id": Part(part.nonce, part.before, group.messages, group.events).id,
         "session": awaiting(owner),
         "nonce": part.nonce,
         "before": part.before,
-        "size": len(part.messages),
-        "events": zipped(packed(part.events)),
-        "messages": zipped(packed(part.messages)),
+        "size": len(group.messages),
+        "events": zipped(packed(group.events)),
+        "messages": zipped(packed(group.messages)),
     }
-    connection.execute(upsert(connection, parts).on_conflict_do_nothing(), row)
-    put_attachments(connection, user, awaiting(owner), group.attachments)
+    return row, compressed(group.attachments)
+
+
+def put(
+    connection: Connection, user: int, row: Mapping[str, Any], files: Mapping[str, bytes]
+) -> None:
+    """Store a part, once; `row` and `files` are from `prepared`."""
+    insert = upsert(connection, parts).on_conflict_do_nothing()
+    connection.execute(insert, {**row, "owner": user})
+    put_attachments(connection, user, row["session"], files)
 
 
 def read(connection: Connection, user: str, last: str) -> tuple[Part, ...]:
@@ -56,16 +58,15 @@ def read(connection: Connection, user: str, last: str) -> tuple[Part, ...]:
     return _chain(connection, number, last)
 
 
-def join(connection: Connection, user: int, row: int, turn: Group) -> None:
-    """Let the parts that a committed turn joins name their places in it; `row` is the turn's."""
-    places, begin = [], turn.first_round
-    for part in _chain(connection, user, turn.part):
+def places(chain: Sequence[Part], turn: Group) -> list[dict[str, Any]]:
+    """Return the ids of the parts that a turn joins, and where each of them begins in it."""
+    found, begin = [], turn.first_round
+    for part in chain:
         if turn.messages[begin : begin + len(part.messages)] != part.messages:
             break
-        places.append({"user": user, "part": part.id, "row": row, "begin": begin})
+        found.append({"part": part.id, "begin": begin})
         begin += len(part.messages)
-    if places:
-        connection.execute(_JOIN, places)
+    return found
 
 
 def forget(connection: Connection, user: int, owner: Owner, nonces: Sequence[str] = ()) -> None:

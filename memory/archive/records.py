@@ -15,31 +15,6 @@ from ..state_block import cut_content
 _SAME = ("turn", "parent", "status", "at")
 """Fields that are stored unchanged in columns of the same names."""
 
-# Text that most rows repeat, the most frequent last. Never change it: rows can only be read with
-# the very bytes with which they were compressed.
-COMMON = (
-    b" about after again because before could different every first from have into just like "
-    b"more need only other please right should some something than thank that the their them "
-    b"then there these they thing think this through time very want were what when where which "
-    b"with without would you your and for not are but can how why it is in of to a "
-    b'"type":"thinking","thinking":"","signature":"","artifact":"status":"error","example":'
-    b'"additional_kwargs":{},"invalid_tool_calls":[],"response_metadata":{"finish_reason":"stop",'
-    b'"model_name":"usage_metadata":{"input_tokens":,"output_tokens":,"total_tokens":,'
-    b'"input_token_details":{"cache_read":0},"output_token_details":{"reasoning":0}}'
-    b'{"type":"opened","effort":"","goal":"","type":"concluded","effort":"","summary":"'
-    b'","keywords":["","importance":5},{"type":"reopened","effort":"","type":"expanded",'
-    b'"type":"searched","efforts":["","type":"anchor","anchor":{"goal":"","type":"compressed",'
-    b'"effort":"","turn":,"through":,"method":"salience","tokens":{"before":,"after":}},'
-    b'{"turn":1,"active_effort":"","open_efforts":{"":{"opened_turn":,"last_referenced_turn":,'
-    b'"last_active_turn":}},"summaries":{"","expanded":{"position":{"compressed":{"branch":'
-    b'{"type":"referenced","effort":""},{"type":"context","tokens":{"system":,"tools":,"memory"'
-    b':,"ambient":,"active":,"notes":,"turn":},"said":}][{"type":"system","data":{"content":['
-    b'{"type":"text","text":""}],"id":"run--","tool_calls":[{"name":"","args":{"","id":"call_'
-    b'","type":"tool_call"}]}},{"type":"tool","data":{"content":"","name":"","id":"'
-    b'","tool_call_id":"call_"}},{"type":"ai","data":{"content":"","id":"lc_run--"}}]'
-    b'[{"type":"human","data":{"content":"","id":""}},{"type":"ai","data":{"content":"'
-)
-
 
 def plain(value: Any) -> Any:
     """Return a value as it is after JSON; what JSON cannot hold becomes a marker.
@@ -75,26 +50,16 @@ def packed(value: Any) -> str:
 
 
 def zipped(text: str) -> bytes:
-    """Return text as zlib data, compressed with the dictionary `COMMON`.
-
-    >>> data = zipped('[{"type":"human","data":{"content":"Which port?"}}]')
-    >>> len(data), unzipped(data)
-    (24, '[{"type":"human","data":{"content":"Which port?"}}]')
-    """
-    compressor = zlib.compressobj(zdict=COMMON)
-    return compressor.compress(text.encode()) + compressor.flush()
+    """Return text as zlib data."""
+    return zlib.compress(text.encode())
 
 
 def unzipped(data: bytes) -> str:
     """Return the text of zlib data; raises `ValueError` if they are damaged."""
-    decompressor = zlib.decompressobj(zdict=COMMON)
     try:
-        text = decompressor.decompress(data) + decompressor.flush()
+        return zlib.decompress(data).decode()
     except (TypeError, zlib.error) as error:
         raise ValueError(f"no zlib data: {error}") from error
-    if not decompressor.eof:
-        raise ValueError("the zlib data are cut off")
-    return text.decode()
 
 
 def mark(messages: Sequence[Message]) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from sqlalchemy import URL, Row, Select, bindparam, select, text
 
-from ..attachments import Texts, references
+from ..attachments import Texts
 from ..attention.law import CAPACITY
 from ..compressions import Compression, ExtractionEntry
 from ..efforts import Effort
@@ -25,10 +25,10 @@ from ..record import Group, Owner, Part, Record, Tip, without_controls
 from ..search.embeddings import Embedder
 from ..settings import ATTENTION_THRESHOLD
 from . import facts, parts
-from .attachments import awaiting, put, settle
+from .attachments import awaiting, compressed, put, settle
 from .attachments import read as stored_attachments
 from .branch import Moment, Reader, SqlBranch, again_if_lost
-from .commit import commit, session_of
+from .commit import Prepared, commit, session_of
 from .database import LOCK_TIMEOUT, POOL_SIZE, Database, added
 from .deletions import delete_session, delete_user
 from .elsewhere import OtherSessions
@@ -124,12 +124,14 @@ class SqlArchive(Archive):
         self, owner: Owner, tip: Tip, group: Group, embedder: Embedder | None = None
     ) -> Record:
         embedded = self._vectors.of_turn(owner, group, embedder)
+        new = Prepared.of_group(tip, group, self.parts(owner, group.part))
+        items = facts.items_of(new.record, group.state)
         self._reader.end_moment()
         beside: tuple[Tip, str] | None = None
         with self.database.writing() as connection:
             session = session_of(connection, owner)
-            done = commit(connection, session, tip, group, self._reader.known(session, tip))
-            if references(message["data"].get("content") for message in done.record.messages):
+            done = commit(connection, session, tip, new, self._reader.known(session, tip))
+            if new.refers:
                 settle(connection, session.owner, owner, done.snapshot.row)
             if done.before is not None:
                 moved = done.before.row != session.newest
@@ -139,7 +141,8 @@ class SqlArchive(Archive):
                 if not owner.anonymous:  # what nobody can be told by has no memories
                     lineage = Lineage(lambda: connection, session, done.snapshot)
                     attend(connection, owner, lineage, done.record, moved=moved)
-                    said = facts.said_of(connection, done.record, group.state, done.before.row)
+                    parent = done.before.row
+                    said = facts.said_of(connection, done.record, group.state, items, parent)
                     if moved:
                         facts.move(connection, lineage, said)
                     facts.remember(connection, owner, lineage, done.record, said)
@@ -221,9 +224,10 @@ class SqlArchive(Archive):
         return next((Tip(*json.loads(row.reseed)) for row in rows if row.reseed), None)
 
     def attach(self, owner: Owner, texts: Texts) -> None:
+        files = compressed(texts)
         with self.database.writing() as connection:
             user = added(connection, users, {"name": owner.user})
-            put(connection, user, awaiting(owner), texts)
+            put(connection, user, awaiting(owner), files)
 
     def attachments(self, owner: Owner, digests: Sequence[str]) -> Texts:
         if not digests or not self.database.exists():
@@ -232,12 +236,11 @@ class SqlArchive(Archive):
             return stored_attachments(connection, owner.user, digests)
 
     def add_part(self, owner: Owner, part: Part) -> str:
-        part, group = parts.as_stored(part)
+        row, files = parts.prepared(owner, part)
         self._reader.end_moment()
         with self.database.writing() as connection:
-            user = added(connection, users, {"name": owner.user})
-            parts.put(connection, user, owner, part, group)
-        return part.id
+            parts.put(connection, added(connection, users, {"name": owner.user}), row, files)
+        return str(row["id"])
 
     def parts(self, owner: Owner, last: str) -> tuple[Part, ...]:
         if not last or not self.database.exists():

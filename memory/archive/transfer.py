@@ -1,15 +1,15 @@
 """Copy whole sessions from one archive to another.
 
-A session is written and verified in one transaction, so that all of it is there or nothing. Its
-turns become rows as if each were committed.
+A session is verified where it is read, written in one transaction, so that all of it is there or
+nothing, and then verified where it was written. Its turns become rows as if each were committed.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, bindparam, or_, select, update
+from sqlalchemy import Connection, bindparam, or_, select
 
 from ..attachments import Texts, references
 from ..compressions import Compression, from_data
@@ -19,10 +19,9 @@ from ..errors import (
     SessionNotFoundError,
 )
 from ..facts import is_fact
-from ..record import SHORT_ID, Group, Owner, Record, Tip
+from ..record import SHORT_ID, Owner, Record, Tip
 from . import attachments, parts
-from .commit import session_of
-from .commit import write as write_record
+from .commit import Prepared, session_of, write
 from .database import added, upsert
 from .erasures import Scope, scope_of
 from .lineage import Session, Snapshot
@@ -31,7 +30,6 @@ from .schema import compressions, sessions, turns, users
 from .schema import facts as fact_rows
 from .schema import memories as memory_rows
 from .sql import SqlArchive
-from .verify import verify
 
 _DAMAGED = (LookupError, TypeError, ValueError, AttributeError, RecursionError, OverflowError)
 """The errors that damaged data raise where they are decoded."""
@@ -99,24 +97,43 @@ class WholeSession:
 
         Raises `ArchiveError` if it is there with other records, or damaged.
         """
-        with archive.database.writing() as connection:
-            session = session_of(connection, self.owner)
-            fresh = not session.turns
-            if fresh:
-                _write_turns(connection, session, self)
-            session = session_of(connection, self.owner)  # with the turns that were written
-            scope = scope_of(connection, session, self.owner)
-            if fresh:
-                _write_extras(scope, self)
-                _verify(scope, self)
-            difference = _difference(scope, self)
-            if difference:
-                raise ArchiveError(
-                    f"session {self.owner.thread!r} of {self.owner.user_label!r} already exists "
-                    f"with other records ({difference}): delete that one, or name another archive; "
-                    "it was left as it is"
-                )
+        fresh = not archive.newest(self.owner)
+        prepared = self._prepared() if fresh else []
+        if fresh:
+            with archive.database.writing() as connection:
+                session = session_of(connection, self.owner)
+                fresh = not session.turns
+                if fresh:
+                    _write_turns(connection, session, prepared)
+                    session = session_of(connection, self.owner)  # with the turns written
+                    _write_extras(scope_of(connection, session, self.owner), self)
+        if fresh:
+            _verify(archive, self.owner)
+        difference = _difference(read(archive, self.owner), self)
+        if difference:
+            raise ArchiveError(
+                f"session {self.owner.thread!r} of {self.owner.user_label!r} already exists "
+                f"with other records ({difference}): delete that one, or name another archive; "
+                "it was left as it is"
+            )
         return fresh
+
+    def _prepared(self) -> list[Prepared]:
+        """Prepare the turns, as commits of their records."""
+        prepared = []
+        for turn in self.turns:
+            record = turn.record
+            try:
+                digests = references(one["data"].get("content") for one in record.messages)
+                files = {key: text for key, text in self.attachments.items() if key in digests}
+                new = Prepared.of(record, turn.nonce, turn.state, files, turn.content)
+            except _DAMAGED as error:
+                raise ArchiveFormatError(
+                    f"turn {record.turn} ({record.id[:SHORT_ID]}): damaged: it is no turn "
+                    f"({error!r}); restore it from a backup"
+                ) from error
+            prepared.append(new)
+        return prepared
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +198,7 @@ def copy(source: SqlArchive, target: SqlArchive, report: Report | None = None) -
     for owner in (owner for user in source.users() for owner in source.sessions_by_age(user)):
         try:
             session = read(source, owner)
+            _verify(source, owner)
             moved.append(Moved(owner, len(session.turns), session.write(target)))
         except OSError:  # the database is locked or cannot be reached, also for the next one
             raise
@@ -234,11 +252,11 @@ def _turns(scope: Scope) -> Iterator[StoredTurn]:
             ) from error
 
 
-def _write_turns(connection: Connection, session: Session, data: WholeSession) -> None:
+def _write_turns(connection: Connection, session: Session, prepared: Sequence[Prepared]) -> None:
     """Commit the turns in their order, each after its parent."""
     snapshots: dict[str, Snapshot] = {}
-    for turn in data.turns:
-        record = turn.record
+    for new in prepared:
+        record = new.record
         parent = Tip(record.turn, record.parent)
         snapshot = snapshots.get(record.parent) or Snapshot.of(connection, session, parent)
         if snapshot is None:
@@ -246,25 +264,7 @@ def _write_turns(connection: Connection, session: Session, data: WholeSession) -
                 f"turn {record.turn} ({record.id[:SHORT_ID]}): damaged: its parent is missing; "
                 "restore the archive from a backup"
             )
-        try:
-            digests = references(message["data"].get("content") for message in record.messages)
-            texts = {digest: text for digest, text in data.attachments.items() if digest in digests}
-            group = Group(
-                *(record.turn, (), record.at),
-                state=turn.state,
-                nonce=turn.nonce,
-                attachments=texts,
-            )
-            after = write_record(connection, session, record, group, snapshot)
-        except _DAMAGED as error:
-            raise ArchiveFormatError(
-                f"turn {record.turn} ({record.id[:SHORT_ID]}): damaged: it is no turn ({error!r}); "
-                "restore it from a backup"
-            ) from error
-        snapshots[record.id] = after
-        if turn.content is not None:
-            own = update(turns).where(turns.c.id == after.row)
-            connection.execute(own.values(content=turn.content))
+        after = snapshots[record.id] = write(connection, session, new, snapshot)
         session = replace(session, turns=session.turns + 1, newest=after.row)
 
 
@@ -291,18 +291,18 @@ def _write_extras(scope: Scope, data: WholeSession) -> None:
     scope.note(reseed=reseed, hidden=data.hidden)
 
 
-def _verify(scope: Scope, data: WholeSession) -> None:
-    """Raise `ArchiveFormatError` that names the first damage, if there is any."""
-    fatal = [finding for finding in verify(scope) if finding.fatal]
+def _verify(archive: SqlArchive, owner: Owner) -> None:
+    """Raise `ArchiveFormatError` that names the first damage of a session, if there is any."""
+    fatal = [finding for finding in archive.verify(owner) if finding.fatal]
     if fatal:
         first = fatal[0]
         raise ArchiveFormatError(
-            f"{first.where}: damaged: {first.what} (the first of {len(fatal)} findings); nothing "
-            f"was copied of session {data.owner.thread!r}"
+            f"{first.where}: damaged: {first.what} (the first of {len(fatal)} findings) in session "
+            f"{owner.thread!r} of {archive!r}; it was not copied"
         )
 
 
-def _difference(scope: Scope, data: WholeSession) -> str:
+def _difference(stored: WholeSession, data: WholeSession) -> str:
     """Name the first turn that differs from the one that is stored; "" if there is none."""
 
     def compared(turn: StoredTurn) -> tuple[object, ...]:
@@ -310,9 +310,9 @@ def _difference(scope: Scope, data: WholeSession) -> str:
         rest = packed([record.efforts, record.events, turn.state])
         return record.parent, record.status, record.at, turn.content, rest
 
-    stored = {turn.record.id: compared(turn) for turn in _turns(scope)}
+    known = {turn.record.id: compared(turn) for turn in stored.turns}
     for turn in data.turns:
         record = turn.record
-        if stored.pop(record.id, None) != compared(turn):
+        if known.pop(record.id, None) != compared(turn):
             return f"turn {record.turn} ({record.id[:SHORT_ID]})"
-    return f"{len(stored)} more" if stored else ""
+    return f"{len(known)} more" if known else ""

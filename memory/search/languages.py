@@ -73,6 +73,7 @@ _UNCHANGED = frozenset({"", "english"})
 _SHORT_QUERY = 4
 """Words of a query up to which none need tell its language: then it may be any."""
 
+
 class _Stemmers(local):
     """The stemmers by language, each made once in a thread: threads must not share one."""
 

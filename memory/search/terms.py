@@ -526,7 +526,6 @@ def _term(word: str) -> str:
     return _SAME.get(root, root)
 
 
-@lru_cache(maxsize=_CACHED)
 def stem(word: str) -> str:
     """Return the stem of an English word in American spelling; other words may lose an ending.
 

@@ -247,15 +247,6 @@ def restarted(server: Server) -> None:
         running.ensure_postgres_running()
 
 
-def test_server_restarted_between_turns(own: Server) -> None:
-    """Connections that died meanwhile are replaced, and nobody notices."""
-    with SqlArchive(own.database().url) as archive:
-        tip = commit_all(archive, [turn(1), turn(2)])
-        restarted(own)
-
-        assert len(visible(archive, commit_all(archive, [turn(3)], tip))) == 3
-
-
 @dataclass
 class Cut:
     """Restarts a server before the last of so many statements of a kind."""
@@ -285,20 +276,6 @@ def test_server_restarted_inside_a_reading(own: Server, at: int) -> None:
 
             assert len(visible(fresh, tip)) == 2
         assert cut.left < 0
-
-
-def test_server_restarted_after_a_reading(own: Server) -> None:
-    """That the connection of what was read is gone harms neither what is written nor the end."""
-    with SqlArchive(own.database().url) as archive:
-        tip = commit_all(archive, [turn(1)])
-        with archive.together():
-            archive.newest(OWNER)
-            restarted(own)
-            archive.attention().forget("ann", "t1/auth-bug", now=NOW)
-            archive.newest(OWNER)
-            restarted(own)
-
-        assert archive.newest(OWNER) == tip
 
 
 def test_commit_whose_answer_is_lost(own: Server) -> None:

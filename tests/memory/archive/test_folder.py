@@ -13,7 +13,7 @@ from ebbtide.memory.archive.transfer import read
 from ebbtide.memory.compressions import as_data
 from ebbtide.memory.errors import ArchiveError, SessionNotFoundError
 from ebbtide.memory.record import Owner
-from tests.memory.archive.whole_sessions import EFFORTS, OWNERS, SAID, commit_session
+from tests.memory.archive.whole_sessions import NAMES, OWNERS, SAID, commit_session
 from tests.memory.turns import OWNER, commit_all, concluded, opened, turn
 
 RAW, MANIFEST = "raw.jsonl", "manifest.yaml"
@@ -107,7 +107,7 @@ def test_no_name_leaves_the_folder(disk: SqlArchive, tmp_path: Path) -> None:
 
     files = [path for path in tmp_path.rglob("*.jsonl") if "disk" not in path.parts]
     assert {path.parent for path in files} == {tmp_path / "out", tmp_path / "out/efforts"}
-    assert len([*(tmp_path / "out/efforts").iterdir()]) == len(EFFORTS) + 2
+    assert len([*(tmp_path / "out/efforts").iterdir()]) == len(NAMES) + 2
 
 
 def test_nothing_erased_is_exported(disk: SqlArchive, tmp_path: Path) -> None:

@@ -1,14 +1,22 @@
 """Committing: what is stored is read back, once."""
 
 import itertools
+import sys
+from base64 import b64encode
+from dataclasses import replace
+from random import randbytes
+from types import FrameType
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import Connection, event
 
+from ebbtide import SqlArchive
 from ebbtide.memory.archive.protocol import Archive
-from ebbtide.memory.record import Group, Owner, Tip, commit_id
+from ebbtide.memory.attachments import data_of
+from ebbtide.memory.record import Group, Owner, Part, Tip, commit_id
 from tests.draws import examples
 from tests.memory.turns import OWNER, START, answer, commit_all, human, opened, turn, visible
 
@@ -30,6 +38,54 @@ MESSAGES = st.lists(
     ),
     max_size=4,
 ).map(tuple)
+
+
+def test_nothing_is_computed_while_others_wait(archive: SqlArchive) -> None:
+    """Terms and compressed bytes are made before the transaction that writes them."""
+    called = set[str]()
+
+    def note(frame: FrameType, what: str, function: Any) -> None:
+        if what == "c_call":
+            called.add(function.__qualname__)
+        elif ".memory." in (module := frame.f_globals.get("__name__", "")):
+            called.add(module)
+
+    def begin(connection: Connection) -> None:
+        options = connection.get_execution_options()
+        if "ebbtide_writes" in options or options.get("isolation_level") == "AUTOCOMMIT":
+            sys.setprofile(note)
+
+    def end(_: Connection) -> None:
+        sys.setprofile(None)
+
+    file = {"type": "image", "base64": b64encode(randbytes(99_999)).decode(), "mime_type": "a/b"}
+    rounds = Part("ab" * 8, "", (answer("One step.", tool_calls=[]),))
+    pasted = Group(
+        *(1, (human(" ".join(map(hex, range(9_999)))), *rounds.messages), "2026-01-01"),
+        events=(opened("e"),),
+        nonce="ab" * 8,
+        part=archive.add_part(OWNER, rounds),
+    )
+    tip = archive.commit(OWNER, START, turn(1)).tip
+
+    hooks = (("begin", begin), ("commit", end), ("rollback", end))
+    for name, hook in hooks:
+        event.listen(archive.database._engine, name, hook)
+    archive.attach(OWNER, data_of([[file]]))
+    archive.add_part(OWNER, rounds)
+    archive.commit(
+        OWNER,
+        tip,
+        replace(
+            pasted, messages=(*pasted.messages, {"type": "human", "data": {"content": [file]}})
+        ),
+    )
+    for name, hook in hooks:
+        event.remove(archive.database._engine, name, hook)
+
+    assert "ebbtide.memory.archive.index" in called
+    assert not [name for name in called if ".memory.search." in name or "compress" in name]
+    assert archive.parts(OWNER, pasted.part) == (rounds,)
 
 
 def test_first_turn_has_no_parent(archive: Archive) -> None:
