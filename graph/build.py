@@ -59,13 +59,13 @@ _NAMING = ("checkpoint_ns", "checkpoint_id")
 
 _NODES: Mapping[Callable[..., dict[str, Any]], Callable[..., Any] | None] = {
     begin_turn: None,
+    compress: acompress,
     assemble_context: None,
     call_model: acall_model,
     memory_tools: amemory_tools,
     detect_references: None,
     decay: None,
     persist: None,
-    compress: acompress,
 }
 """The nodes, those that call a model with their async form; `application_tools` is a `ToolNode`."""
 
@@ -88,7 +88,9 @@ class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
         self._add("application_tools", tools, application_tools)
 
         self.add_edge(START, "begin_turn")
-        self.add_edge("begin_turn", "assemble_context")
+        after = ["compress", "assemble_context"]
+        self.add_conditional_edges("begin_turn", self.route_pass, after)
+        self.add_edge("compress", "assemble_context")
         self.add_edge("assemble_context", "call_model")
         after = ["memory_tools", "application_tools", "detect_references"]
         self.add_conditional_edges("call_model", self.route_calls, after)
@@ -101,13 +103,16 @@ class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
             self.add_edge("application_tools", "assemble_context")
         self.add_edge("detect_references", "decay")
         self.add_edge("decay", "persist")
-        self.add_conditional_edges("persist", self.route_pass, ["compress", END])
-        self.add_edge("compress", END)
+        self.add_edge("persist", END)
 
     def _add(self, name: str, runnable: Runnable[Any, Any], described: Any) -> None:
         """Add a node, described to people in Studio by the first line of a docstring."""
         description = str(getdoc(described)).partition("\n")[0]
         self.add_node(name, runnable, metadata={"description": description})
+
+    def route_pass(self, state: AgentState) -> Literal["compress", "assemble_context"]:
+        """Return the step after `begin_turn`: `compress` if a pass is due."""
+        return "compress" if state["bookkeeping"].get("due") else "assemble_context"
 
     def route_calls(self, state: AgentState) -> list[Send | str]:
         """Return the steps after `call_model`: the memory's calls and invalid ones come first.
@@ -156,10 +161,6 @@ class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
         calls = [*answer.tool_calls, *answer.invalid_tool_calls]
         is_over = all(call["name"] in direct for call in calls)
         return "detect_references" if is_over else "assemble_context"
-
-    def route_pass(self, state: AgentState) -> Literal["compress", "__end__"]:
-        """Return the step after `persist`: `compress` if a pass is due, else the end."""
-        return "compress" if state["bookkeeping"].get("due") else "__end__"
 
     def compile(self, *args: Any, **kwargs: Any) -> "MemoryAgent":
         """Compile as LangGraph does, to a `MemoryAgent`."""

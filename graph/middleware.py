@@ -167,11 +167,13 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
                 response = context.run(handler, given)
             return self._answered(request, at_last(call, gate), response)
 
-        call = self._call(request)
+        state, parts = self._asked(request)
+        passed = compress(state, request.runtime, parts=parts) if state.get("due") else {}
+        call = self._call(request, passed)
         try:
             return sent(call)
         except (ContextOverflowError, OverBudgetError) as error:
-            less = self._less(request, call, error)
+            less = self._less(request, passed, call, error)
         try:
             return sent(less)
         except OverBudgetError as error:
@@ -197,11 +199,13 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
                 response = await asyncio.create_task(answer(), context=context)
             return await asyncio.to_thread(self._answered, request, at_last(call, gate), response)
 
-        call = await asyncio.to_thread(self._call, request)
+        state, parts = await asyncio.to_thread(self._asked, request)
+        passed = await acompress(state, request.runtime, parts=parts) if state.get("due") else {}
+        call = await asyncio.to_thread(self._call, request, passed)
         try:
             return await sent(call)
         except (ContextOverflowError, OverBudgetError) as error:
-            less = await asyncio.to_thread(self._less, request, call, error)
+            less = await asyncio.to_thread(self._less, request, passed, call, error)
         try:
             return await sent(less)
         except OverBudgetError as error:
@@ -255,19 +259,14 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         return result
 
     def after_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
-        """End the turn: references, decay, the archive, and a compression that is due."""
+        """End the turn: references, decay, the archive."""
         new = with_unapplied(not_begun(state), state["messages"])
-        turn_state, update = self._committed(state, runtime, new)
-        if turn_state.get("due"):
-            update |= compress(turn_state, runtime, parts=self._parts(state))
-        return self._end(update, state, runtime)
+        return self._end(self._committed(state, runtime, new), state, runtime)
 
     async def aafter_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Do what `after_agent` does, without holding a thread while a model compresses."""
+        """Do what `after_agent` does, without holding up other runs."""
         new = await awith_unapplied(not_begun(state), state["messages"])
-        turn_state, update = await asyncio.to_thread(self._committed, state, runtime, new)
-        if turn_state.get("due"):
-            update |= await acompress(turn_state, runtime, parts=self._parts(state))
+        update = await asyncio.to_thread(self._committed, state, runtime, new)
         return await asyncio.to_thread(self._end, update, state, runtime)
 
     def parts(
@@ -388,32 +387,34 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             return None
         return {**repacked(update, turn_state, self._settings(runtime)), **own}
 
+    def _asked(self, request: ModelRequest[Any]) -> tuple[TurnState, AgentParts]:
+        """Return the state with the running turn whole, and the parts of a request."""
+        self._kept.recover(request.state)
+        parts = self._parts_from(request)
+        return read_state(self._kept.whole(request.state), request.runtime, parts), parts
+
     def _call(
-        self,
-        request: ModelRequest[Any],
-        window: int | None = None,
-        limit: Mapping[str, Any] | None = None,
+        self, request: ModelRequest[Any], known: Mapping[str, Any], window: int | None = None
     ) -> Call:
         """Return the call of the model with its working context, within a `window` if given.
 
-        A new `limit` holds from now on.
+        What is `known` since the request was made is in its update.
         """
-        self._kept.recover(request.state)
-        whole, parts = self._kept.whole(request.state), self._parts_from(request)
-        state, new = read_state(whole, request.runtime, parts), {"limit": limit} if limit else {}
-        call = call_of(request, updated(state, new), parts, window)
-        if not limit:
-            return call
-        before = updated(call.state, {"limit": state.get("limit")})
-        return replace(call, state=before, update={**call.update, **new})
+        state, parts = self._asked(request)
+        call = call_of(request, updated(state, known), parts, window)
+        return replace(call, update={**known, **call.update})
 
     def _less(
-        self, request: ModelRequest[Any], call: Call, error: ContextOverflowError | OverBudgetError
+        self,
+        request: ModelRequest[Any],
+        known: Mapping[str, Any],
+        call: Call,
+        error: ContextOverflowError | OverBudgetError,
     ) -> Call:
         """Return the call with less in its context, after it was found too long."""
         if isinstance(error, OverBudgetError):
-            return self._call(request, window=window_after(request, call, error))
-        return self._call(request, limit=call.limit_after_refusal())
+            return self._call(request, known, window_after(request, call, error))
+        return self._call(request, {**known, "limit": call.limit_after_refusal()})
 
     def _answered(
         self, request: ModelRequest[Any], call: Call, response: ModelResponse[Any]
@@ -423,13 +424,14 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         final_call = replace(call, limit=None) if ended else call
         update = final_call.answered(response.result)
         shown = replace(response, result=update.pop("messages"))
-        whole = running(unpacked(self._kept.whole(request.state)))
+        before = read_state(self._kept.whole(request.state), request.runtime, call.parts)
+        whole = running(before)
         turn = [*(one for one in whole if not is_summary(one)), *shown.result]
         key = self._kept.keep(request.state, call.parts, turn)
         there = {message.id for message in request.state["messages"]}
         gone = {} if all(one.id in there for one in whole) else {"ebbtide_turn": turn}
         replaced = update.pop("ebbtide_replaced", None)
-        update = repacked(update, call.state, call.settings)
+        update = repacked(update, before, call.settings)
         if replaced is not None:
             update["ebbtide_replaced"] = replaced
         update |= {**gone, "ebbtide_request": key}
@@ -455,8 +457,8 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     def _committed(
         self, state: MemoryAgentState, runtime: Runtime[Any], new: Sequence[BaseMessage]
-    ) -> tuple[TurnState, dict[str, Any]]:
-        """Commit the turn; return the state after it, and the update that leads to it.
+    ) -> dict[str, Any]:
+        """Commit the turn; return the update.
 
         A middleware before this one may have ended the run before the turn began. A turn that
         another middleware broke off is settled when the user's next message arrives.
@@ -472,10 +474,10 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             self._check_user(state, runtime)
         said = to_dicts(running(turn_state)) if unarchived(turn_state) else []
         if not said or (unanswered(said) and not answered(said)):
-            return turn_state, update
+            return update
         for node in (detect_references, decay, persist):
             step = node(turn_state, runtime, parts=parts)
             turn_state, update = state_after(turn_state, step), {**update, **step}
         if state["messages"] != there:  # the state says what the archive says
             update.setdefault("messages", Overwrite(state["messages"]))
-        return turn_state, update
+        return update

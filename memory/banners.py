@@ -30,6 +30,7 @@ _LINES = {
     "shortened": "--- Compressed effort: {effort} (turns {turns}) ---",
     "left_out": "--- Compressed effort: {effort} (turns {turns}; {quotes} older quote{s} left out "
     "for lack of space, read_log reads them) ---",
+    "not_compressed": "--- Could not compress effort: {effort} (tried again later) ---",
     "anchor_cut": "--- Shortened state block: it had {tokens} tokens, the limit is {limit} ---",
     "wordless": "--- Empty answer: the model wrote only its state block ---",
     "rounds": "--- Stopped calling tools: the limit of {limit} rounds is reached ---",

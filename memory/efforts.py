@@ -125,8 +125,7 @@ class EffortState:
 
     `open`: id -> opened_turn, last_active_turn, last_referenced_turn, most recently active last.
     `expanded`: id -> expanded_turn, last_referenced_turn, turns. `summaries`: id ->
-    last_referenced_turn, oldest first. `anchor`: field -> text. `compressed`:
-    id of an open effort -> the turn of its last compression.
+    last_referenced_turn, oldest first. `anchor`: field -> text.
     """
 
     turn: int
@@ -135,7 +134,6 @@ class EffortState:
     expanded: Mapping[str, Mapping[str, Any]]
     summaries: Mapping[str, int]
     anchor: Mapping[str, str] = field(default_factory=dict)
-    compressed: Mapping[str, int] = field(default_factory=dict)
     events: tuple[Event, ...] = ()
     banners: tuple[str, ...] = ()
 
@@ -219,12 +217,6 @@ def _listed(state: EffortState, names: Sequence[str]) -> EffortState:
     return replace(state, summaries={**older, **dict.fromkeys(names, state.turn)})
 
 
-def _compressed(state: EffortState, name: str, turn: int) -> EffortState:
-    """Return the state with the turn of an effort's last compression, 0 for none."""
-    compressed = _without(state.compressed, name)
-    return replace(state, compressed={**compressed, name: turn} if turn else compressed)
-
-
 def _expanded(state: EffortState, name: str, event: Event) -> EffortState:
     before = state.expanded.get(name, {})
     entry: dict[str, Any] = {"expanded_turn": state.turn, "turns": list(event["turns"])}
@@ -257,10 +249,8 @@ _TRANSITIONS: Mapping[str, Callable[[EffortState, str, Event], EffortState]] = {
     "opened": lambda state, name, _: state.activated(name),
     "switched": lambda state, name, _: state.activated(name),
     "paused": lambda state, *_: replace(state, active=None),
-    "reopened": lambda state, name, event: _compressed(
-        _hidden(state, name).activated(name), name, event.get("compressed", 0)
-    ),
-    "concluded": lambda state, name, _: _listed(_compressed(state.closed(name), name, 0), [name]),
+    "reopened": lambda state, name, _: _hidden(state, name).activated(name),
+    "concluded": lambda state, name, _: _listed(state.closed(name), [name]),
     "expanded": _expanded,
     "collapsed": lambda state, name, _: replace(state, expanded=_without(state.expanded, name)),
     "evicted": lambda state, name, _: _hidden(state, name),
@@ -268,8 +258,5 @@ _TRANSITIONS: Mapping[str, Callable[[EffortState, str, Event], EffortState]] = {
     "surfaced": lambda state, _, event: _listed(state, event["efforts"]),
     "referenced": _referenced,
     "anchored": lambda state, _, event: replace(state, anchor=dict(event["anchor"])),
-    "compressed": lambda state, name, event: (
-        _compressed(state, name, event["turn"]) if name in state.open else state
-    ),
 }
 """What each type of event changes."""

@@ -11,7 +11,6 @@ _BORNE_OUT = {
     "open": ("open_efforts", "open"),
     "expanded": ("expanded", "concluded"),
     "summaries": ("summaries", "concluded"),
-    "compressed": ("compressed", "open"),
 }
 """The entries of efforts with their key in the state, and the status that they must have."""
 
@@ -33,7 +32,7 @@ def put_right(
     for field, (key, wanted) in _BORNE_OUT.items():
         kept = right[field] = dict[str, Any]()
         for name, entry in getattr(efforts, field).items():
-            if status.get(name) != wanted or (field == "compressed" and entry > last):
+            if status.get(name) != wanted:
                 wrong.append((key, name))
                 continue
             kept[name] = entry

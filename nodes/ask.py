@@ -6,11 +6,15 @@ It is retried while a provider is busy or unreachable. The model's own `timeout`
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
+from threading import Thread
 from time import monotonic
 from typing import Any, TypeAlias, cast
 
@@ -96,6 +100,10 @@ class QuestionCost:
         return {name: value for name, value in asdict(self).items() if value not in ("", None)}
 
 
+class LateError(TimeoutError):
+    """The questions of a rule took longer than they may."""
+
+
 _Note: TypeAlias = Callable[[QuestionCost], object]
 
 
@@ -105,16 +113,21 @@ def drive(
     note: _Note = lambda _: None,
     *,
     about: Mapping[str, Any] | None = None,
+    seconds: float | None = None,
 ) -> Result:
     """Return what a rule returns; a call that fails raises `AnswerError` inside the rule.
 
-    `note` gets each call; `about` is in the metadata of each call.
+    `note` gets each call; `about` is in the metadata of each call. A call that has no answer
+    after so many `seconds` of the rule raises `LateError` inside it, and is not waited for.
     """
     attempts = _attempts(steps, models, note, about or {})
+    until = None if seconds is None else monotonic() + seconds
     step = _next(attempts, None)
     while isinstance(step, _Attempt):
+        invoke = step.runnable.invoke
+        ask: Any = partial(Retrying(**_RETRYING), invoke, step.messages, step.config)
         try:
-            answer: Any = Retrying(**_RETRYING)(step.runnable.invoke, step.messages, step.config)
+            answer: Any = ask() if until is None else _in_time(ask, until)
         except Exception as error:  # noqa: BLE001 (any provider's: the rule handles it)
             answer = error
         step = _next(attempts, answer)
@@ -127,18 +140,50 @@ async def adrive(
     note: _Note = lambda _: None,
     *,
     about: Mapping[str, Any] | None = None,
+    seconds: float | None = None,
 ) -> Result:
     """Do what `drive` does, without blocking a thread while a model answers."""
     attempts = _attempts(steps, models, note, about or {})
+    until = None if seconds is None else monotonic() + seconds
     step = await asyncio.to_thread(_next, attempts, None)
     while isinstance(step, _Attempt):
         invoke = step.runnable.ainvoke
         try:
-            answer: Any = await AsyncRetrying(**_RETRYING)(invoke, step.messages, step.config)
+            ask: Any = AsyncRetrying(**_RETRYING)(invoke, step.messages, step.config)
+            answer: Any = await (ask if until is None else _ain_time(ask, until))
         except Exception as error:  # noqa: BLE001 (as above)
             answer = error
         step = await asyncio.to_thread(_next, attempts, answer)
     return cast("Result", step)
+
+
+def _in_time(ask: Callable[[], Any], until: float) -> Any:
+    """Return what a call in a thread of its own returns, or raise `LateError`."""
+    answer: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(ask())
+        except BaseException as error:  # noqa: BLE001 (raised by the thread that waits)
+            answer.set_exception(error)
+
+    Thread(target=copy_context().run, args=(run,), daemon=True).start()
+    if wait([answer], max(0.0, until - monotonic())).not_done:
+        raise LateError("the models took too long")
+    return answer.result()
+
+
+async def _ain_time(ask: Coroutine[Any, Any, Any], until: float) -> Any:
+    """Return what a call returns, or cancel it and raise `LateError`."""
+    call = asyncio.ensure_future(ask)
+    call.add_done_callback(lambda call: call.cancelled() or call.exception())
+    try:
+        _, late = await asyncio.wait([call], timeout=max(0.0, until - monotonic()))
+    finally:
+        call.cancel()
+    if late:
+        raise LateError("the models took too long")
+    return call.result()
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +221,8 @@ def _attempts(
             failed = str(error) if is_own else type(error).__name__
             _log.warning("no answer to %s: %s", step.what, failed)
             _log.debug("%s: %s", type(error).__name__, error)  # it may quote users and keys
-            answer = AnswerError(failed)
-            answer.__cause__ = error
+            answer = error if isinstance(error, LateError) else AnswerError(failed)
+            answer.__cause__ = error.__cause__ if answer is error else error
         name = getattr(model, "model_name", None) or getattr(model, "model", None)
         seconds = round(monotonic() - begun, 3)
         tokens = _tokens([*usage.usage_metadata.values()])

@@ -20,6 +20,7 @@ from ..memory.messages import answered, text
 from ..memory.put_right import put_right
 from ..memory.record import SHORT_ID, Owner, Tip
 from ..memory.references import referenced
+from ..memory.salience.compress import outgrown
 from ..memory.settings import Settings
 from ..memory.view import ArchiveView, past
 from .command import commit_command
@@ -36,7 +37,7 @@ from .turn.owner import draw_nonce, is_own, owner_of
 from .turn.parts import AgentParts
 from .turn.recovery import adopted_beside, commit_unfinished, recovered
 from .turn.state import TOLD, Path, TurnState, updated
-from .turn.turn import correction, memory_at, running_turn, with_later_compression
+from .turn.turn import correction, memory_at, running_turn
 from .turn.updates import (
     effort_state,
     efforts_update,
@@ -106,7 +107,7 @@ def _without_others(state: TurnState, owner: Owner, archive: Archive) -> TurnSta
 def _plan_and_notes(
     state: TurnState, runtime: Runtime[Settings], parts: AgentParts
 ) -> dict[str, Any]:
-    """Return the update of the turn's efforts, its day, its hints, and its plan if it changed."""
+    """Return the update of the turn's efforts, day, hints and plan, and whether a pass is due."""
     read, now = running_turn(state, runtime, parts), stamp()
     known = not read.view.owner.anonymous
     related = partial(parts.related, read.view, runtime=runtime) if known else None
@@ -114,7 +115,10 @@ def _plan_and_notes(
     update = efforts_update(work.state) | plan_update(work, read.plan)
     for banner in update["banners"]:
         runtime.stream_writer({"banner": banner})
-    return {**update, "events": [*update["events"], *dated(work), *hinted(work)]}
+    update["events"] += [*dated(work), *hinted(work)]
+    # How much room there is, the middleware knows at the first call alone.
+    due = bool(work.state.open) and (work.guessed or outgrown(work) is not None)
+    return {**update, "due": due}
 
 
 def _finish_earlier_run(
@@ -126,8 +130,6 @@ def _finish_earlier_run(
     """
     language = parts.settings_of(runtime.context).language
     before = recovered(state, parts.archive, owner, window + 1, language)
-    if before is not state:
-        before = with_later_compression(before, runtime, parts)
     if before.get("command"):
         before = updated(before, commit_command(before, runtime, parts=parts))
     arrived = split_input(before, owner, parts.archive)

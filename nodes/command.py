@@ -13,7 +13,6 @@ from langgraph.runtime import Runtime
 from ..memory.archive.memories import touches_attention
 from ..memory.context.changes import new_plan
 from ..memory.dates import stamp
-from ..memory.record import Owner
 from ..memory.running_turn import RunningTurn
 from ..memory.settings import Settings, resolve
 from ..memory.tools.toolbox import run
@@ -25,7 +24,7 @@ from .turn.parts import AgentParts
 from .turn.recovery import commit, recovered
 from .turn.state import TurnState
 from .turn.tracing import trace_metadata
-from .turn.turn import command_group, correction, load_turn, with_later_compression
+from .turn.turn import command_group, correction, load_turn
 from .turn.updates import efforts_update, texts_of, tip_of, tip_update, with_costs
 
 
@@ -37,7 +36,9 @@ def run_command(
     The events wait in the state under a nonce until `commit_command` commits them: whatever happens
     in between, they are committed once.
     """
-    owner, before = _recovered(state, runtime, parts)
+    settings = resolve(runtime.context, parts.settings)
+    owner, window = owner_of(state, runtime, settings), settings.earlier_turns + 1
+    before = recovered(state, parts.archive, owner, window, settings.language)
     rest = load_turn(before, runtime, parts)
     work = _at_work(rest, correction(state), runtime, parts)
     costs: list[QuestionCost] = []
@@ -63,16 +64,6 @@ def _at_work(
         now=stamp(),
         related=lambda text: parts.related(rest.view, text, runtime),
     )
-
-
-def _recovered(
-    state: TurnState, runtime: Runtime[Settings], parts: AgentParts
-) -> tuple[Owner, TurnState]:
-    """Return the session, and the state as the archive knows it."""
-    settings = resolve(runtime.context, parts.settings)
-    owner = owner_of(state, runtime, settings)
-    before = recovered(state, parts.archive, owner, settings.earlier_turns + 1, settings.language)
-    return owner, before if before is state else with_later_compression(before, runtime, parts)
 
 
 def commit_command(

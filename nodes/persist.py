@@ -16,13 +16,10 @@ from ..memory.errors import ArchiveError, EmbeddingError
 from ..memory.locks import CACHES
 from ..memory.metrics import cost
 from ..memory.record import SHORT_ID, Owner, Record, Tip
-from ..memory.running_turn import RunningTurn
-from ..memory.salience.compress import to_do
 from ..memory.search.embeddings import EMBEDDED_TURNS
 from ..memory.settings import Settings
 from ..memory.state_block import as_users_see
 from ..memory.tool_names import MEMORY_TOOLS
-from ..memory.view import past
 from .turn.langchain_messages import archived
 from .turn.parts import READ_CACHE_SECONDS, AgentParts
 from .turn.recovery import commit
@@ -46,9 +43,6 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
         fixed = _fixed(state, work.settings, parts)
         events = (*fixed, *language_event(work.settings.language))
         record = _committed(state, messages, work.view.owner, parts, events)
-        read = {**(work.view.read or {}), record.turn: record}
-        view = replace(past(parts.archive, work.view.owner, record.tip), read=read)
-        after = replace(work, state=replace(work.state, events=()), view=view)
         with CACHES:
             cache = parts.turn_caches.pop(key_of(state, runtime, work.settings), None)
         stored: dict[str, Any] = {"fixed": fixed[0]["digest"]} if fixed else {}
@@ -57,7 +51,7 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
             stored["banners"] = [*work.state.banners, line]
         if (smaller := archived(state["messages"])) is not None:
             stored["messages"] = Overwrite(smaller)
-        return {**commit_update(record, str(messages[-1].id)), **_due(after), **stored}
+        return {**commit_update(record, str(messages[-1].id)), **stored}
 
 
 def _at_once(record: Record, began: str) -> str:
@@ -105,13 +99,3 @@ def _committed(
     if parts.attention is not None and (record.beside or touches_attention(record)):
         parts.memories_changed(owner)
     return record
-
-
-def _due(work: RunningTurn) -> dict[str, Any]:
-    """Return the update that says whether an effort must be compressed."""
-    try:  # the turn is committed by now, so an error of the archive must not end the run
-        is_due = to_do(work) is not None
-    except (OSError, ArchiveError) as error:
-        _log.warning("no effort is compressed: %s: %s", type(error).__name__, error)
-        return {}
-    return {"due": True} if is_due else {}

@@ -43,7 +43,6 @@ from ...nodes.turn.owner import is_anothers, user_of
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.recovery import remembered
 from ...nodes.turn.state import AgentState, TurnState, repacked, unpacked
-from ...nodes.turn.turn import with_later_compression
 from ...nodes.turn.updates import tip_of
 from ..build import MemoryGraph, Node
 from ..middleware import EbbtideMiddleware
@@ -88,7 +87,7 @@ class Place:
         builder = self.graph.builder
         if not self.node:  # `create_agent` runs the first middleware's `after_agent` last
             hooks = (name for name in builder.nodes if name.endswith(".after_agent"))
-            return next(hooks, "compress")
+            return next(hooks, "persist")
         follow = Counter(before for before, _ in builder.edges)
         follow.update(node for joined, _ in builder.waiting_edges for node in joined)
         ends = (before for before, after in builder.edges if after == END and follow[before] == 1)
@@ -436,9 +435,6 @@ def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> T
     if not place.path or "tip" in thread.state:
         return thread
     state = remembered(thread.state, place.parts.archive, thread.owner, 1)
-    if "tip" in state:
-        settings = thread.settings.model_copy(update={"user_id": thread.owner.user})
-        state = with_later_compression(state, Runtime(context=settings), place.parts)
     return replace(thread, values=repacked(state, None, thread.settings))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 
 from ..decay import PUT_OFF, collapsed, due, evicted
 from ..efforts import EffortState
@@ -58,11 +58,19 @@ def before_turn(work: RunningTurn, now: str) -> RunningTurn:
 
 
 def before_first_call(work: RunningTurn) -> RunningTurn:
-    """Return the turn with a plan for the room of its first call, which may be known only then."""
-    begun = any(message["type"] == "ai" for message in work.view.running.messages)
-    if begun or work.plan is None or _is_made_for(work, work.plan):
+    """Return the turn with the plan of its first call, whose room may be known only then.
+
+    It shows what was compressed since its plan was made.
+    """
+    plan = work.plan
+    if plan is None or any(message["type"] == "ai" for message in work.view.running.messages):
         return work
-    return replace(work, plan=new_plan(work, "settings" if work.plan.room else work.plan.why))
+    if not _is_made_for(work, plan):
+        return replace(work, plan=new_plan(work, "settings" if plan.room else plan.why))
+    for name, turn in _compressions(work).items():
+        if turn >= plan.after_turn and plan.quotes.get(name) != turn:
+            return replace(work, plan=new_plan(work, "compressed"))
+    return work
 
 
 def after_tools(work: RunningTurn, before: EffortState) -> RunningTurn:
@@ -121,7 +129,7 @@ def new_plan(work: RunningTurn, why: Why, *, ended: bool = False, inside: bool =
         active=state.active or "",
         application=work.application.key,
         todos=work.todos,
-        quotes=dict(state.compressed),
+        quotes=_compressions(work),
         logs=logs,
         by_hand=_logs_by_hand(work, logs),
         key=_settings_key(work),
@@ -129,6 +137,12 @@ def new_plan(work: RunningTurn, why: Why, *, ended: bool = False, inside: bool =
         within=len(view.running.messages) + len(work.results) if inside else 0,
         events=len(state.events) if inside else 0,
     )
+
+
+def _compressions(work: RunningTurn) -> dict[str, int]:
+    """Return after which turn each open effort was compressed last, the newest at the end."""
+    made = {name: one.turn for name in work.state.open if (one := work.view.compression(name))}
+    return dict(sorted(made.items(), key=itemgetter(1)))
 
 
 def _rounds(work: RunningTurn, before: Plan | None) -> Rounds | None:
@@ -335,7 +349,7 @@ def _open_effort_turns(
     for name, entry in work.state.open.items():
         log, opened = [*work.view.log_turns(name)], entry["opened_turn"]
         log += [running.turn] if name in own else []
-        compression = work.view.compression(name) if name in work.state.compressed else None
+        compression = work.view.compression(name)
         if compression is None and log and log[0] < opened:
             reopened[name] = opened
         begin = bisect_left(log, compression.through + 1 if compression else opened)

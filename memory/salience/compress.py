@@ -12,11 +12,12 @@ from itertools import accumulate
 from math import log2
 from typing import Any
 
+from ..banners import banner_of
 from ..compressions import DONE, Compression, Item, Kind, Method, capped
 from ..context.budget import high_water, low_water
 from ..context.forms import whole_tokens
 from ..context.quotes import line_tokens, quote
-from ..efforts import Effort, one_line
+from ..efforts import Effort, happened, one_line
 from ..errors import AnswerError
 from ..fences import Fences
 from ..questions import Asks
@@ -64,6 +65,15 @@ On *day* of the same benchmark with a budget of 4,000, 0.3, 0.5 and 0.75 cost 1,
 tokens a turn: in conversations read by hand parked work was out of view for 20 calls with 0.75.
 """
 
+SECONDS = 20.0
+"""Seconds that a pass may take: the user waits for it."""
+
+FAILED = "not_compressed"
+"""The event of a pass that failed."""
+
+_LONGEST_WAIT = 8
+"""Turns after which a pass that failed is tried again, at most: 1 at first, then 2 and 4."""
+
 RECENT_TURNS = 3
 """Newest turns of an effort, or of all if it had to leave, that stay: they are talked about."""
 
@@ -94,20 +104,6 @@ class Due:
         return self.leaving[-1].turn if self.leaving else self.old.through if self.old else 0
 
 
-def adoptable(work: RunningTurn) -> Compression | None:
-    """Return a stored compression that the state lacks, as after a crash; None if there is none."""
-    for name in work.state.open:
-        stored = work.view.compression(name)
-        if stored is not None and stored.turn > work.state.compressed.get(name, 0):
-            return stored
-    return None
-
-
-def to_do(work: RunningTurn) -> Compression | Due | None:
-    """Return a compression to adopt, else an effort to compress; None if there is neither."""
-    return adoptable(work) or outgrown(work)
-
-
 def outgrown(work: RunningTurn) -> Due | None:
     """Return an open effort to compress now, preferably the active one; None if there is none."""
     if work.settings.compression == "off" or not work.state.open:
@@ -117,9 +113,32 @@ def outgrown(work: RunningTurn) -> Due | None:
     next_turn = sum(whole_tokens(work, sample)) // max(1, len(sample))
     names = dict.fromkeys([*([active] if active else []), *reversed([*work.state.open])])
     for effort in work.known([*names]):
-        if (due := _due(work, effort, next_turn)) is not None:
+        due = _due(work, effort, next_turn)
+        turn, turns = last_failure(work, effort.id) if due else (0, 0)
+        if due and work.view.running.turn >= turn + turns:
             return due
     return None
+
+
+def last_failure(work: RunningTurn, effort: str) -> tuple[int, int]:
+    """Return the turn in which the last pass failed, and in how many turns the next one is due.
+
+    Both are 0 if the last pass did not fail.
+    """
+    tip = work.view.tip.turn
+    for record in reversed(work.view.turns(range(max(1, tip - _LONGEST_WAIT + 1), tip + 1))):
+        for event in reversed(record.events):
+            if event["type"] in {"compressed", FAILED} and event["effort"] == effort:
+                return record.turn, event.get("wait", 0)
+    return 0, 0
+
+
+def failed(work: RunningTurn, effort: str, reason: str) -> RunningTurn:
+    """Return the turn after a pass that failed; the first of several in a row is told."""
+    wait = min(_LONGEST_WAIT, 2 * last_failure(work, effort)[1] or 1)
+    event = {"type": FAILED, "effort": effort, "wait": wait, "reason": reason}
+    line = banner_of(FAILED, effort=effort) if wait == 1 else ""
+    return work.put(happened(work.state, event, line))
 
 
 def item_limit(work: RunningTurn) -> int:

@@ -72,13 +72,13 @@ def reopen_effort(work: RunningTurn, effort_id: str, goal: Text = "") -> Outcome
         raise ToolError(render("open_already", effort=repr(effort.id)))
     _check_room(work)
     event = {"type": "reopened", **effort.snapshot()}
-    if compression := work.view.compression(effort.id):
-        event["compressed"] = compression.turn
     updated = replace(effort, status="open", goal=goal if goal.strip() else effort.goal)
     result = {"status": "reopened", "effort_id": effort.id, "prior_summary": effort.summary}
     result |= updated.aims
     log = work.view.log(effort.id)
-    if log and compression:  # quotes stand for it, and its newest turns as far as there is room
+    if log and work.view.compression(
+        effort.id
+    ):  # quotes stand for it, and its newest turns as far as there is room
         result |= {
             "log": ranges([turn.turn for turn in log]),
             "how": reading_call(effort, [turn.turn for turn in log]),

@@ -107,10 +107,7 @@ def commit_unfinished(
     # Rounds that left are kept, though an application may have removed all other messages.
     left = left_rounds(archive, owner, state) if is_running else NO_ROUNDS
     if not arrived.unfinished and not left.messages:
-        # A compression after the last commit is stored with the next turn, and what it cost.
-        kept = {"compressed", "asked"}
-        events = [event for event in state.get("events", []) if event["type"] in kept]
-        return {**tip_update(tip), **archived, "events": events}
+        return {**tip_update(tip), **archived, "events": []}
     record = commit(archive, owner, tip, group(state, arrived.unfinished, left))
     return commit_update(record, str(arrived.unfinished[-1].id) if arrived.unfinished else "")
 

@@ -275,7 +275,6 @@ class Bookkeeping(TypedDict, total=False):
     fixed: str
     window: Annotated[int, Field(ge=0)] | None
     limit: Limit
-    compressed: dict[str, _Turn]
     events: list[Annotated[dict[str, Plain], AfterValidator(_valid_event)]]
     asked: dict[str, _Turn]
     archived: str

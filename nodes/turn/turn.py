@@ -25,7 +25,6 @@ from ...memory.messages import Message, answered
 from ...memory.recalled import restored, stored
 from ...memory.record import Event, Group, Owner, Part, Record, Tip, first_round, memberships
 from ...memory.running_turn import RunningTurn
-from ...memory.salience.compress import adoptable
 from ...memory.settings import Settings
 from ...memory.spans import event_of
 from ...memory.state_block import as_stored, calls_sent
@@ -34,15 +33,7 @@ from .langchain_messages import to_dicts
 from .owner import is_own, owner_of
 from .parts import READ_CACHE_SECONDS, AgentParts, Frame
 from .state import TOLD, Bookkeeping, Memory, TurnState, unpacked, updated
-from .updates import (
-    compression_update,
-    effort_state,
-    efforts_update,
-    not_aged,
-    texts_of,
-    tip_of,
-    tip_update,
-)
+from .updates import effort_state, efforts_update, not_aged, texts_of, tip_of, tip_update
 
 _log = logging.getLogger("ebbtide.archive")
 
@@ -52,7 +43,7 @@ _LEAST_FREE = 256
 _SAVED = frozenset(
     {
         *("turn", "active_effort", "open_efforts", "expanded", "summaries", "anchor"),
-        *("window", "limit", "compressed", "plan"),
+        *("window", "limit", "plan"),
     }
 )
 """Keys of the state that are saved with a turn; the others are columns of its row, or of a run."""
@@ -402,7 +393,11 @@ def load_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -
 def _running_turn(
     state: TurnState, parts: AgentParts, frame: Frame, cache: TurnCache, view: ArchiveView
 ) -> RunningTurn:
-    used = state.get("context_report", {}).get("total", 0)
+    report: Mapping[str, Any] = state.get("context_report", {})
+    if not report:  # a larger graph that hands over messages alone does not keep it
+        events = [event for record in view.turns([view.tip.turn]) for event in record.events]
+        report = next((event for event in reversed(events) if event["type"] == "sent"), {})
+    used = report.get("total", 0)
     settings, fixed, refused = frame
     said = to_dicts([message for message in state["messages"] if message.type == "system"])
     fences = Fences(cache.fence_key, parts.count)
@@ -429,16 +424,3 @@ def _running_turn(
         application=application,
         todos=open_todos(state.get("todos")),
     )
-
-
-def with_later_compression(
-    state: TurnState, runtime: Runtime[Settings], parts: AgentParts
-) -> TurnState:
-    """Return a recovered state with the compression that was made after its last turn, if any."""
-    if not state.get("plan"):
-        return state
-    work = load_turn(state, runtime, parts)
-    compression = adoptable(work)
-    if compression is None:
-        return state
-    return updated(state, compression_update(work, compression, {}))

@@ -7,12 +7,9 @@ from typing import Any, cast
 
 from langgraph.runtime import Runtime
 
-from ...memory.banners import banner_of
-from ...memory.compressions import Compression
-from ...memory.context.changes import new_plan
 from ...memory.context.plan import Plan
-from ...memory.efforts import EffortState, changes, happened
-from ...memory.names import is_qualified, span
+from ...memory.efforts import EffortState, changes
+from ...memory.names import is_qualified
 from ...memory.record import Record, Tip
 from ...memory.running_turn import RunningTurn
 from ...memory.settings import Settings
@@ -46,7 +43,6 @@ def effort_state(state: TurnState) -> EffortState:
         expanded=state.get("expanded", {}),
         summaries=cast("Mapping[str, int]", state.get("summaries", {})),
         anchor=state.get("anchor", {}),
-        compressed=state.get("compressed", {}),
         events=tuple(state.get("events", ())),
         banners=tuple(state.get("banners", ())),
     )
@@ -60,7 +56,6 @@ def efforts_update(efforts: EffortState) -> dict[str, Any]:
         "expanded": dict(efforts.expanded),
         "summaries": dict(efforts.summaries),
         "anchor": dict(efforts.anchor),
-        "compressed": dict(efforts.compressed),
         "events": list(efforts.events),
         "banners": list(efforts.banners),
     }
@@ -109,22 +104,6 @@ def with_costs(work: RunningTurn, costs: Iterable[QuestionCost]) -> RunningTurn:
     """Return the turn with an event for each call of a model that was not for an answer."""
     events = tuple(cost.as_event() for cost in costs)
     return work.put(replace(work.state, events=(*work.state.events, *events)))
-
-
-def compression_update(
-    work: RunningTurn, compression: Compression, details: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return the update with which the context shows a compression; its event has the `details`."""
-    names = ("effort", "turn", "through", "method")
-    event = {"type": "compressed", **{n: getattr(compression, n) for n in names}, **details}
-    first = next(iter(work.view.log_turns(compression.effort)), compression.through)
-    turns = span(first, compression.through)
-    kind, quotes = ("left_out" if "left_out" in details else "shortened"), details.get("left_out")
-    line = banner_of(kind, effort=compression.effort, turns=turns, quotes=quotes)
-    work = work.put(happened(work.state, event, line))
-    update = efforts_update(work.state)
-    plan = new_plan(work, "compressed").packed()
-    return {key: update[key] for key in ("compressed", "events", "banners")} | {"plan": plan}
 
 
 def texts_of(efforts: EffortState, view: ArchiveView, known: Texts) -> dict[str, Any]:

@@ -242,6 +242,28 @@ def test_without_a_model(tmp_path: Path, how: str) -> None:
     assert (RULE in recalled(last.sent)) is (how == "protected-core")
 
 
+@pytest.mark.usefixtures("entry")
+def test_pass_before_the_answer(tmp_path: Path) -> None:
+    """04, How: the turn that compresses is sent the quotes, and nothing runs after its answer."""
+    here = begun(tmp_path, quoting(RULE, kind="constraint"))
+    here.talk.model.answers = lambda _: "Seen."
+    told, chunks = list[str](), list[Any]()
+    for number in range(12):
+        said = {"messages": f"{RULE if number == 0 else ''} {FILLER}{number}"}
+        chunks = [*here.talk.agent.stream(said, here.config, stream_mode=["custom", "updates"])]
+        told = [next(iter(one)) for mode, one in chunks if mode == "custom" or "compress" in one]
+        if told:
+            break
+
+    memory = here.talk.agent.get_state(here.config).values["memory"]
+    assert told[0] == "compression"
+    assert RULE in recalled(here.talk.model.sent[-1])
+    assert f"{RULE} {FILLER}0" not in here.talk.model.sent[-1].text
+    assert memory["context_report"]["left_out"]["compressed"]["shop"].startswith("1-")
+    ends = {"persist"} if "persist" in here.talk.agent.nodes else {"EbbtideMiddleware.after_agent"}
+    assert chunks[-1][1].keys() == ends
+
+
 def test_share_of_the_room(compressed: tuple[Stage, Said]) -> None:
     """03, The plan: one open effort has at most half of the room before a pass is due."""
     here, last = compressed

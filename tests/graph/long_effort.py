@@ -76,6 +76,12 @@ def entries(root: Path) -> list[dict[str, Any]]:
         return [dict(entry) for entry in read(archive, Owner("", "t")).extractions]
 
 
+def quoted(state: dict[str, Any]) -> dict[str, int]:
+    """Return the compressed efforts of a state, each with the turn of its last compression."""
+    found: dict[str, int] = state["bookkeeping"]["plan"].get("quotes", {})
+    return found
+
+
 def stored(chat: Talk, state: dict[str, Any]) -> Compression | None:
     """Return what stands for the older turns of the effort, as a state sees it."""
     tip = tip_in(state)

@@ -246,7 +246,7 @@ def test_a_summary_while_another_user_is_answered(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", HOW)
 def test_compression(tmp_path: Path, how: str) -> None:
-    """What shortens an open effort at the end of a turn is the turn's own model."""
+    """What shortens an open effort before a turn's first call is the turn's own model."""
     served = service(tmp_path, settings=Settings(context_budget=4_500))
     served.both_say(how, "open it")
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ from ebbtide.memory.record import Group
 from ebbtide.memory.salience.extract import Extracted, Previous, Sizes, background, extract
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tools.summary import EffortSummary
-from ebbtide.nodes.ask import Models, QuestionCost, adrive, drive
+from ebbtide.nodes.ask import LateError, Models, QuestionCost, adrive, drive
 from tests.doubles import ScriptedModel
 from tests.memory.conversations import FENCES
 from tests.openai_server import Answer, Fail, Say, serving
@@ -170,3 +171,27 @@ def test_the_tokens_of_all_attempts_are_noted(usage: Any) -> None:
     assert [{**one, "seconds": 0} for one in told] == [
         {"what": "summary", "model": "gpt-5-mini", "seconds": 0, **tokens}
     ] * 2
+
+
+@pytest.mark.parametrize("way", ["sync", "async"])
+async def test_a_call_that_takes_too_long_is_not_waited_for(way: str) -> None:
+    """The rule is told at once, and what the call answers later goes nowhere."""
+
+    def slow(_: Any) -> Any:
+        time.sleep(2)
+        raise ValueError("too late to matter")
+
+    models: Models = {"summary": ScriptedModel(structured=slow)}
+    costs: list[QuestionCost] = []
+    begun = time.monotonic()
+
+    async def ask() -> None:
+        if way == "sync":
+            drive(summarising(), models, costs.append, seconds=0.2)
+        await adrive(summarising(), models, costs.append, seconds=0.2)
+
+    with pytest.raises(LateError):
+        await ask()
+
+    assert time.monotonic() - begun < 1.5
+    assert [cost.failed.partition(":")[0] for cost in costs] == ["LateError"]

@@ -15,7 +15,7 @@ from ebbtide import erase
 from ebbtide.memory.archive.schema import METADATA
 from tests.agents import THREAD, Talk
 from tests.graph.erase.test_erase import traces
-from tests.graph.long_effort import compressing, entries, shown, stored, talked
+from tests.graph.long_effort import compressing, entries, quoted, shown, stored, talked
 from tests.zipped import revealed
 
 VAULT = "The vault of the shop opens with the blue lever and nothing else."
@@ -47,7 +47,7 @@ def begun(folder: Path) -> Iterator[Talk]:
     )
     try:
         states = talked(chat, 10, {2: VAULT, 3: RULE})
-        assert states[-1]["bookkeeping"]["compressed"].keys() == {"shop"}
+        assert quoted(states[-1]).keys() == {"shop"}
         yield chat
     finally:
         connection.close()

@@ -12,7 +12,6 @@ from ebbtide.memory.context.plan import Plan
 from ebbtide.memory.salience.compress import (
     RECENT_TURNS,
     Due,
-    adoptable,
     item_limit,
     leaving,
     outgrown,
@@ -168,13 +167,6 @@ def test_a_stale_one_is_due_without_new_turns(shop: Conversation) -> None:
 
     assert found is not None
     assert (found.leaving, found.through) == ((), 2)
-
-
-def test_one_that_the_state_does_not_name_is_adopted(shop: Conversation) -> None:
-    """It was stored before the run was cut off, or the state was rebuilt."""
-    made = compressed(shop, 2)
-
-    assert adoptable(shop.work) == made
 
 
 def test_items_have_a_sixth_of_the_room(shop: Conversation) -> None:

@@ -34,16 +34,11 @@ FORGED: list[tuple[tuple[str, ...], Any]] = [
 WRONG_BOOKKEEPING: list[Any] = [
     *(5, None, {"tip": "no id"}, {"tip": "ab" * 16}, {"tip": ""}, {"persisted": 9}, {"nonce": 3}),
     *({"persisted": -5}, {"events": [{}]}, {"archive": 5}, {"window": -3}, {"archived": "x"}),
-    *(
-        {"asked": {"x": 9}},
-        {"plan": {"turns": "1"}},
-        {"plan": {"after_turn": 99}},
-        {"compressed": 1},
-    ),
+    *({"asked": {"x": 9}}, {"plan": {"turns": "1"}}, {"plan": {"after_turn": 99}}),
     *({"plan": {"after_turn": 1, "short": {"a": [1, 2]}}}, {"plan": {"after_turn": 1, "why": "x"}}),
     *({"events": [{"type": "opened"}]}, {"events": [{"type": "concluded", "effort": "a"}]}),
     *({"plan": {"after_turn": 2, "summaries": ["x"], "logs": {"x": 1}, "quotes": {"x": 1}}},),
-    *({"compressed": {"x": 9}}, {"due": True}, {"nonce": "ab" * 16}),
+    *({"due": True}, {"nonce": "ab" * 16}),
 ]
 
 
