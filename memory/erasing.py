@@ -5,37 +5,22 @@ the state block, so what an erased turn gave is followed from parent to child, a
 branch. Other turns that say the same themselves are reported and stay.
 """
 
-import json
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..prompts.loader import render
 from .efforts import Effort
-from .messages import Message, calls, compact, with_content
+from .messages import Message, compact, text, with_content
 from .recalled import recalled, result_of
 from .record import Event, Owner, Record, Status, Tip
 from .state_block import as_users_see
 from .tool_names import MEMORY_TOOLS
 
 _SHORTEST = 16
-"""Bytes of the shortest sentence that is looked for: shorter ones stand in many texts."""
+"""Bytes of the shortest text that is looked for: an "OK." stands in many turns."""
 
-_LONGEST = 400
-"""Characters of a sentence that are looked for: more find nothing else and cost time."""
-
-_SENTENCES = 200
-"""Sentences of a turn that are looked for, the longest first, in every record of the session."""
-
-_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|[\n\r]+")
-"""Where one sentence or line ends and the next begins."""
-
-_PLACEHOLDERS = ("canned_summary", "erased_summary", "no_result")
-"""Prompts that stand in place of a text: many turns have them."""
-
-# Keys of messages, and of events, whose values are names and not what somebody said.
-_NAMES = frozenset({"id", "type", "name", "role", "mime_type", "effort_id", "turns", "session"})
+# Keys of events whose values are names and not what somebody said.
 _NO_TEXT = frozenset({"type", "effort", "efforts", "related", "anchor", "kind", "words", "ids"})
 
 _SUMMARY = frozenset({"summary", "keywords"})
@@ -107,21 +92,13 @@ class Target:
     """The turn that is to be erased, or a command that goes with it.
 
     `before` has the efforts that it changed, and `anchor` the state block, as they were before it.
-    `ids` are the `known_again` of its messages, and `sentences` those of its messages and events.
+    `ids` are the `known_again` of its messages.
     """
 
     record: Record
     before: Mapping[str, Effort] = field(default_factory=dict)
     anchor: Mapping[str, str] = field(default_factory=dict)
     ids: tuple[str, ...] = ()
-    sentences: tuple[str, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Collect the sentences once: every record is compared with them."""
-        carried = self.carried()
-        texts = [*_message_texts(as_users_see(self.record.messages))]
-        texts += [text for _, text in (*carried.texts, *carried.fields)]
-        object.__setattr__(self, "sentences", _sentences(texts))
 
     @property
     def erased(self) -> bool:
@@ -191,31 +168,32 @@ class Target:
         return after
 
     def remaining(self, anchor: Mapping[str, str], carried: Carried) -> dict[str, str]:
-        """Return the fields of a later state block that neither are the turn's nor quote it."""
-        return {
-            name: text
-            for name, text in anchor.items()
-            if (name, text) not in carried.fields and not self._sentences_in(text)
-        }
+        """Return the fields of a later state block that are not the turn's."""
+        return {name: text for name, text in anchor.items() if (name, text) not in carried.fields}
 
-    def quoted_by(self, record: Record) -> bool:
-        """Tell whether a record has one of the sentences, or is another version of the turn."""
-        if self._is_version(record):
-            return True
-        event_texts = [event[key] for event in record.events for key in _text_fields(event)]
-        message_data = [message["data"] for message in record.messages]
-        return self._sentences_in(message_data + event_texts)
+    def quoted_by(self, records: Iterable[Record]) -> Iterator[Tip]:
+        """Yield the records that have a whole text of the turn, or are other versions of it.
 
-    def _is_version(self, record: Record) -> bool:
-        """Tell whether a record is the turn on another branch, since it or an older one was edited.
-
-        An edit of some messages keeps the ids of the others.
+        An edit of some messages keeps the ids of the others. An error result is no text of its own,
+        nor is a result of the memory's tools, which quote others.
         """
-        own, others = (
-            {message["data"].get("id") for message in one.messages} - {None}
-            for one in (self.record, record)
-        )
-        return record.turn == self.record.turn and not own.isdisjoint(others)
+        texts = {
+            text(message)
+            for message in as_users_see(self.record.messages)
+            if message["data"].get("status") != "error"
+            if message["data"].get("name") not in MEMORY_TOOLS
+        }
+        # Bytes, since a word of Chinese says as much in a third of the characters.
+        texts = {one for one in texts if len(one.encode(errors="replace")) >= _SHORTEST}
+        ids = {message["data"].get("id") for message in self.record.messages} - {None}
+        for record in records:
+            data = [message["data"] for message in record.messages]
+            said = "\n".join(_leaves([data, record.events]))
+            is_version = record.turn == self.record.turn and any(
+                one.get("id") in ids for one in data
+            )
+            if is_version or any(one in said for one in texts):
+                yield record.tip
 
     def _new(self, event: Event, key: str) -> Any:
         """Return what the turn added to a field of an effort: of constraints each by itself."""
@@ -234,14 +212,6 @@ class Target:
         quotes = recalled(message)
         return any(not one.session and one.turn == self.record.turn for one in quotes)
 
-    def _sentences_in(self, value: Any) -> bool:
-        """Tell whether one of the sentences stands in a value's texts, plain or escaped as JSON."""
-        text = "\n".join(_leaves(value))
-        return any(
-            sentence in text or json.dumps(sentence, ensure_ascii=False)[1:-1] in text
-            for sentence in self.sentences
-        )
-
 
 def _texts_from_turn(event: Event, carried: Carried) -> frozenset[tuple[str, str]]:
     """Return summary and keywords of an event if they were made from the turn."""
@@ -251,20 +221,6 @@ def _texts_from_turn(event: Event, carried: Carried) -> frozenset[tuple[str, str
         return frozenset()
     fields = _SUMMARY & _text_fields(event)
     return frozenset((name, text) for key in fields for text in _leaves(event[key]))
-
-
-def _sentences(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return the sentences and lines that are long enough to recognise texts by, longest first.
-
-    >>> _sentences(["Hello there. The key lies under the mat."])
-    ('The key lies under the mat.',)
-    """
-    placeholders = {render(name) for name in _PLACEHOLDERS}
-    parts = (part for text in texts if text not in placeholders for part in _END.split(text))
-    sentences = {part.strip()[:_LONGEST] for part in parts}
-    # Bytes, since a sentence of Chinese says as much in a third of the characters.
-    distinctive = (part for part in sentences if len(part.encode(errors="replace")) >= _SHORTEST)
-    return tuple(sorted(distinctive, key=lambda part: (-len(part), part))[:_SENTENCES])
 
 
 def _text_fields(event: Event) -> frozenset[str]:
@@ -284,29 +240,13 @@ def _emptied(event: Event, fields: Iterable[str]) -> dict[str, Any]:
     return after
 
 
-def _message_texts(messages: Sequence[Message]) -> Iterator[str]:
-    """Yield the texts of messages; results of the memory's tools have none: they quote others."""
-    for message in messages:
-        data = message["data"]
-        for call in calls(message):
-            yield from _leaves(call.get("args"), _NAMES if call.get("name") in MEMORY_TOOLS else ())
-        if message["type"] != "tool" or data.get("name") not in MEMORY_TOOLS:
-            yield from _leaves(data.get("content"), _NAMES)
-            yield from _leaves(data.get("artifact"))
-            yield from _leaves(data.get("additional_kwargs"), _NAMES)
-
-
-def _leaves(value: Any, skip: Iterable[str] = ()) -> Iterator[str]:
-    """Yield every text in a value, at any depth, except under the keys `skip`."""
+def _leaves(value: Any) -> Iterator[str]:
+    """Yield every text in a value, at any depth."""
     if isinstance(value, str):
         yield value
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            if key not in skip:
-                yield from _leaves(item, skip)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _leaves(item, skip)
+    elif isinstance(value, Mapping | list | tuple):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _leaves(item)
 
 
 def _without_copies(message: Message, carried: Carried) -> Message:

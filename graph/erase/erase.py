@@ -59,8 +59,8 @@ class ErasureReport:
     Attributes:
         turn: The number of the erased turn.
         id: Its id.
-        quoted: Other turns that repeat some of its text, and its versions before and after an edit.
-            They were not changed.
+        quoted: Other turns that have a whole message of it, and its versions before and after an
+            edit. They were not changed.
         resummarised: Efforts whose summary was written again from the remaining turns.
         stale: Efforts whose summary is empty now.
         not_erased: What could not be erased, one sentence each.

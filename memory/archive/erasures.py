@@ -1,7 +1,7 @@
 """A session with all its branches: notes in it, and erasing of turns."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
@@ -157,7 +157,9 @@ class Scope:
         stale, elsewhere = _stale(self, efforts), _elsewhere(self, having)
         events = (event for record in records.values() for event in record.events)
         opened = tuple(event["effort"] for event in events if event["type"] == "opened")
-        return Erased(turn, row.hash, _quoting(self, targets), stale, opened, elsewhere)
+        quoting = {*targets[0].quoted_by(map(record_of, self.turns()))}
+        quoted = tuple(sorted(quoting, key=attrgetter("turn", "id")))
+        return Erased(turn, row.hash, quoted, stale, opened, elsewhere)
 
     def resummarise(self, tip: Tip, effort: Effort) -> None:
         """Store a rewritten summary; see `Archive.resummarised`."""
@@ -265,13 +267,6 @@ def _emptied_block(scope: Scope, row: Any, left: dict[str, str]) -> dict[str, st
         own = update(blocks).where(blocks.c.id == row.block)
         scope.connection.execute(own.values(anchor=_zipped(left)))
     return left
-
-
-def _quoting(scope: Scope, targets: Sequence[Target]) -> tuple[Tip, ...]:
-    """Return the other turns that repeat words of the erased ones."""
-    records = map(record_of, scope.turns())
-    quoting = (one.tip for one in records if any(target.quoted_by(one) for target in targets))
-    return tuple(sorted(quoting, key=attrgetter("turn")))
 
 
 def _put(scope: Scope, row: Any, before: Record, after: Record) -> None:

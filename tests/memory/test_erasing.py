@@ -96,8 +96,8 @@ def test_constraints_go_one_by_one() -> None:
     assert after.events == ({**event, "constraints": ["in May", "be quick"]},)
 
 
-def test_state_blocks_lose_its_fields_and_its_sentences() -> None:
-    """A field that it wrote, however short, and one that holds a sentence; not what resembles."""
+def test_state_blocks_lose_its_fields() -> None:
+    """A field that it wrote goes, however short; one that a later turn wrote stays."""
     told = {"Goal": "tidy", "Key": "mat"}
     events = [{"type": "anchored", "anchor": told}]
     of = target(turn(3, f"{SAID} Please use port 8080.", (), events), anchor={"Goal": "tidy"})
@@ -105,7 +105,7 @@ def test_state_blocks_lose_its_fields_and_its_sentences() -> None:
 
     left = of.remaining(block, of.carried())
 
-    assert left == {"Goal": "tidy", "": "port 8080"}
+    assert left == {"Goal": "tidy", "summary": f"So: {SAID}", "": "port 8080"}
     assert of.tombstone().events[0]["anchor"] == {"Goal": "tidy"}
 
 

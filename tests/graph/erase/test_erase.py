@@ -64,7 +64,6 @@ SCRIPT = (
     *(ANSWERED, "Noted.", call("close_effort"), "It is done.", "Anything else?"),
 )
 THANKS = "Thank you. The garden gate is open to all of us, day and night, as it ever was."
-BLOCK = f"{START}\nGoal: tidy up\nConstraints: It shall listen on port 8080.\n{END}"
 WORDS = ("Hello there.", f"{ASKED}\n{ASKED_CHINESE}", THANKS, "Close it.", "Good.")
 
 
@@ -507,21 +506,6 @@ def test_without_checkpoints_the_archive_is_erased(tmp_path: Path) -> None:
         state = agent.invoke({"messages": "Are you there?"}, THREAD)
     assert [message.text for message in state["messages"]][:2] == ["Hello there.", "Hello."]
     assert (state["memory"]["turn"], chat.branches) == (3, 1)
-
-
-def test_restored_anchor_is_the_redacted_one(tmp_path: Path) -> None:
-    """What the anchor lost stays lost, erased twice or restored; its other fields stay."""
-    with begun(tmp_path, ()) as chat:
-        chat.model.answers = ["It shall.", f"Noted.\n{BLOCK}"]
-        [chat.say(said) for said in ("It shall listen on port 8080.", "Keep that.")]
-
-        reports = [erase(chat.agent, THREAD, 1) for _ in range(2)]
-
-        anchor = chat.agent.get_state(THREAD).values["memory"]["anchor"]
-        restore(chat.agent, THREAD)
-        restored = chat.agent.get_state(THREAD).values["memory"]["anchor"]
-    assert anchor == restored == {"Goal": "tidy up"}
-    assert [report.not_erased for report in reports] == [(), ()]
 
 
 def test_anchor_loses_what_the_turn_wrote(tmp_path: Path) -> None:

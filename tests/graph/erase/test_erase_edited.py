@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import RemoveMessage
-from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import MessagesState
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
@@ -15,7 +14,6 @@ from ebbtide.memory.errors import NotAdoptedError
 from ebbtide.memory.record import Owner
 from tests.agents import THREAD, inside, talk
 from tests.doubles import call
-from tests.graph.erase.test_erase import traces
 from tests.nodes.turn.test_arrivals_editing import edit, three, told
 
 WORDS = ["One.", "Two.", "Three."]
@@ -81,27 +79,6 @@ def test_edit_of_an_old_turn_stays(tmp_path: Path) -> None:
     erase(chat.agent, THREAD, 1)
 
     assert told(chat, chat.say("New."))[:3] == [[], ["Edited.", "2"], []]
-
-
-@pytest.mark.usefixtures("entry")
-def test_block_of_an_edited_answer_is_not_kept(tmp_path: Path) -> None:
-    """The answer has read the erased turn: neither its block nor the result is in a checkpoint."""
-    told_first = "The key lies under the third stone."
-    block = f"\n---STATE---\nGoal: {told_first}\n---END STATE---"
-    answers = ["Well.", call("read_log", turns="1"), f"I read it.{block}"]
-    checkpoints = tmp_path / "checkpoints"
-    checkpoints.mkdir()
-    with SqliteSaver.from_conn_string(str(checkpoints / "checkpoints.sqlite")) as saver:
-        chat = talk(tmp_path / "archive", answers, checkpointer=saver)
-        chat.say_all([told_first, "Read it."])
-        edit(chat, "I read it.", "I did.")
-
-        erase(chat.agent, THREAD, 1)
-
-        values = chat.agent.get_state(THREAD).values
-    assert values["messages"][-1].text == "I did."
-    assert told_first not in str(values)
-    assert traces(checkpoints, [told_first]) == []
 
 
 @pytest.mark.usefixtures("entry")
