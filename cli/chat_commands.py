@@ -215,6 +215,7 @@ def _remove(talk: Conversation, words: str) -> Page:
         ],
         "summarised again": report.resummarised,
         "summary still to be written again, by erasing again": report.stale,
+        "not archived, so lost, the edit of": [f"turn {turn}" for turn in report.lost_edits],
         "not erased": report.not_erased,
     }
     for title, names in outcomes.items():

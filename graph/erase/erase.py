@@ -2,14 +2,13 @@
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
 
 from ...memory.archive.protocol import Archive, every_effort
-from ...memory.attachments import data_of
 from ...memory.efforts import Effort
 from ...memory.errors import (
     AnswerError,
@@ -19,13 +18,12 @@ from ...memory.errors import (
     TurnRunningError,
 )
 from ...memory.fences import Fences
-from ...memory.record import Owner, Record, Tip
+from ...memory.record import Owner, Tip
 from ...memory.settings import user_named
 from ...memory.state_block import as_users_see
 from ...memory.tools.summary import summarise
-from ...memory.view import ArchiveView, every_turn, fence_key
+from ...memory.view import every_turn, fence_key
 from ...nodes.turn.arrivals import told_apart, unarchived
-from ...nodes.turn.edits import Compared
 from ...nodes.turn.langchain_messages import completed, from_dicts
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.recovery import state_at
@@ -63,6 +61,8 @@ class ErasureReport:
             edit. They were not changed.
         resummarised: Efforts whose summary was written again from the remaining turns.
         stale: Efforts whose summary is empty now.
+        lost_edits: Turns of the thread that `update_state` had edited. No turn had archived the
+            edits, so the thread has these turns as the archive does.
         not_erased: What could not be erased, one sentence each.
     """
 
@@ -71,6 +71,7 @@ class ErasureReport:
     quoted: tuple[Tip, ...]
     resummarised: tuple[str, ...]
     stale: tuple[str, ...]
+    lost_edits: tuple[int, ...]
     not_erased: tuple[str, ...]
 
 
@@ -112,6 +113,7 @@ def erase(
     thread = _thread_to_erase(place_of(agent), newest_config(config)).with_sizes()
     parts, owner, saver = thread.parts, thread.owner, thread.place.saver
     archive, tip = parts.archive, thread.tip
+    edits = told_apart(thread.state, owner, archive).known.edits
     erased = archive.erase(owner, _end_of(archive, owner, branch, turn) if branch else tip, turn)
     parts.forget()
     resummarised = _resummarise(thread)
@@ -127,6 +129,7 @@ def erase(
         quoted=erased.quoted,
         resummarised=tuple(name for name, succeeded in resummarised.items() if succeeded),
         stale=tuple(name for name, succeeded in resummarised.items() if not succeeded),
+        lost_edits=tuple(edits),
         not_erased=(*names, *not_erased),
     )
 
@@ -293,8 +296,7 @@ def _replace_checkpoints(thread: Thread, saver: Saver, turn: int) -> tuple[str, 
     """Replace a thread's checkpoints by its state from the archive; return what was not erased."""
     place, config, parts, owner = thread.place, thread.config, thread.parts, thread.owner
     now = thread_at(place.graph, config)
-    known = told_apart(thread.state, owner, parts.archive).known
-    state = _rebuilt(thread, known)
+    state = _rebuilt(thread)
     # Another checkpoint with the same messages is of a concurrent erasure and not of a turn.
     has_same_messages = now.state.get("messages") == state["messages"]
     if now.has_checkpoints and now.checkpoint != thread.checkpoint and not has_same_messages:
@@ -306,9 +308,6 @@ def _replace_checkpoints(thread: Thread, saver: Saver, turn: int) -> tuple[str, 
     values = {**foreign, **repacked({**state, **window}, None, parts.settings)}
     parts.archive.reseed(owner, thread.tip)
     not_erased = replace_all(place, saver, config, values)
-    not_erased += tuple(
-        f"the edit of turn {number}, which no turn has archived yet" for number in known.edits
-    )
     # Without memory and messages, only the reseeding tells where the thread continues.
     if place.has_memory or values["messages"]:
         parts.archive.reseed(owner, None)
@@ -332,51 +331,24 @@ def _erase_in_copy(thread: Thread, other: Owner, turn: int) -> tuple[str, ...]:
         return (left,)
 
 
-def _rebuilt(thread: Thread, known: Compared) -> TurnState:
-    """Return a thread's state from the archive with what was edited since, maybe under other ids.
-
-    An edited turn stands as the archive would have it: its messages in the state may have text that
-    was erased, in a result or beside an answer.
-    """
-    view, tip, edited = thread.view, thread.tip, dict[str, BaseMessage]()
-    first = min([*known.edits, tip.turn - thread.parts.settings.earlier_turns])
-    state = state_at(view.archive, view.owner, tip, tip.turn - first + 1)
+def _rebuilt(thread: Thread) -> TurnState:
+    """Return a thread's state from the archive."""
+    view, window = thread.view, thread.parts.settings.earlier_turns + 1
+    state = state_at(view.archive, view.owner, thread.tip, window)
     there = {message.id for message in thread.state.get("messages", ())}
-    for record in view.turns(sorted(known.edits)):
-        turn = replace(record, messages=known.edits[record.turn])
-        now = _in_state(view, turn, known.turns[record.turn])
-        for before, after in zip(record.messages, now, strict=True):
-            edited[str(before["data"].get("id"))] = after
-    ids = {key: str(message.id) for key, message in edited.items()}
     messages = _messages_around(thread) if thread.place.node else state["messages"]
     if there:  # what the application removed does not come back
         messages = [one for one in messages if one.type != "system" or one.id in there]
-    update = {
-        "messages": [edited.get(str(one.id), one) for one in messages],
-        "asked": {ids.get(key, key): number for key, number in state["asked"].items()},
-        "archived": ids.get(state["archived"], state["archived"]),
-    }
-    return updated(state, update)
-
-
-def _in_state(
-    view: ArchiveView, record: Record, edited: Sequence[BaseMessage] = ()
-) -> list[BaseMessage]:
-    """Return the messages of a turn as the state of a graph has them.
-
-    Large files of the `edited` ones are in the state alone, so they stay there.
-    """
-    messages = from_dicts(as_users_see(view.messages(record)))
-    if not view.owner.namespace and not data_of(message.content for message in edited):
-        return messages
-    return completed(view.archive, view.owner, messages, edited)
+    return updated(state, {"messages": messages})
 
 
 def _messages_around(thread: Thread) -> list[BaseMessage]:
     """Return the messages of the graph around an agent without those that no turn has any more."""
     view, archived = thread.view, dict[str | None, BaseMessage]()
     for record in every_turn(view.archive, view.owner, view.tip):
-        archived |= {message.id: message for message in _in_state(view, record)}
+        said = from_dicts(as_users_see(view.messages(record)))
+        said = completed(view.archive, view.owner, said) if view.owner.namespace else said
+        archived |= {message.id: message for message in said}
     new, messages = unarchived(thread.state), [*thread.values.get("messages", [])]
     old = messages[: len(messages) - len(new)]
     return [*(archived[message.id] for message in old if message.id in archived), *new]
