@@ -9,7 +9,6 @@ from json import JSONDecodeError
 from pathlib import Path
 from threading import Condition, Lock, local
 from typing import Any
-from urllib.parse import quote
 from weakref import WeakSet, finalize
 
 import sqlalchemy as sa
@@ -110,9 +109,7 @@ class Connections:
 
     def __init__(self, url: URL, *, durable: bool, timeout: float, pool_size: int) -> None:
         """Take the database's URL; opens nothing yet."""
-        self.mode = ""
-        """How a SQLite file without write access is opened."""
-        self._url, self._durable, self._timeout = url, durable, timeout
+        self._durable, self._timeout = durable, timeout
         self._age = 0  # counts closings
         sqlite = url.get_backend_name() == "sqlite"
         options: dict[str, Any] = {"connect_args": {"timeout": timeout}}
@@ -134,7 +131,6 @@ class Connections:
         sa.event.listen(self.engine, "connect", self._mark)
         sa.event.listen(self.engine, "checkin", self._close_old)
         if sqlite:
-            sa.event.listen(self.engine, "do_connect", self._connect)
             sa.event.listen(self.engine, "begin", _begin)
         if not self.in_memory:
             FORKS.closed.add(self)
@@ -172,8 +168,6 @@ class Connections:
     def _prepare(self, connection: Any, _record: Any) -> None:
         """Set up a new connection to SQLite; `_begin` begins the transactions, not the driver."""
         connection.isolation_level = None
-        if self.mode:
-            return
         for pragma in (
             "journal_mode=WAL",
             # One fsync a commit; FULL, since with NORMAL a power cut takes the last commits.
@@ -182,12 +176,6 @@ class Connections:
             "journal_size_limit=4194304",
         ):
             connection.execute(f"PRAGMA {pragma}").fetchall()
-
-    def _connect(self, _dialect: Any, _record: Any, args: list[Any], options: Any) -> None:
-        """Open a SQLite file without write access in a read-only mode."""
-        if self.mode:
-            args[0] = f"file:{quote(str(self._url.database))}?{self.mode}"
-            options["uri"] = True
 
 
 FORKS = _Forks()
@@ -219,7 +207,7 @@ class Database:
         # Locked, so that of the first threads only one sets up the tables and opens the file.
         self._ready, self._lock = False, Lock()
         self._thread = _ThreadState()
-        self._file: tuple[int, int, str, int] | None = None
+        self._file: tuple[int, int] | None = None
         self._key = b""
         self.opened = 0  # times; part of cache keys, since rows may be of another file then
         self._connections = self._connections_of(pool_size)
@@ -381,14 +369,13 @@ class Database:
                 self._ready = False
             due = 0
             if not self._ready:
-                self._identify()
                 if self.sqlite:
                     Path(self.name).parent.mkdir(parents=True, exist_ok=True)
                 version = schema.prepare(self._engine, self.name)
                 self._id, self._key, due = version.id, version.key.encode(), version.sweep
-                self._identify()
+                self._file = self._identity()
                 self._ready, self.opened = True, self.opened + 1
-        if due and self.sqlite and not self._connections.mode:  # read-only: who can write sweeps
+        if due and self.sqlite:
             try:
                 unswept = self.sweep()
             except ArchiveError as error:
@@ -397,29 +384,15 @@ class Database:
                 _log.warning("something that was erased may still be there: %s", place)
         return self._engine
 
-    def _identify(self) -> None:
-        self._file = self._identity()
-        self._connections.mode = self._file[2] if self._file else ""
-
-    def _identity(self) -> tuple[int, int, str, int] | None:
-        """Return device, inode, open mode and time of the SQLite file, None if there is none.
-
-        To read a file SQLite writes a log beside it, unless the file is called immutable. The time
-        tells that such a file was changed after all and must be opened again.
-        """
+    def _identity(self) -> tuple[int, int] | None:
+        """Return device and inode of the SQLite file, None if there is none."""
         if not self.sqlite or self._connections.in_memory:
             return None
-        path = self.name
         try:
-            status = os.stat(path)  # noqa: PTH116 (asked at each reading)
+            status = os.stat(self.name)  # noqa: PTH116 (asked at each reading)
         except FileNotFoundError:
             return None
-        if os.access(path, os.W_OK) and os.access(os.path.dirname(path), os.W_OK):  # noqa: PTH120 (as above)
-            return status.st_dev, status.st_ino, "", 0
-        log = Path(f"{path}-wal")
-        if log.exists() and log.stat().st_size:
-            return status.st_dev, status.st_ino, "mode=ro", 0
-        return status.st_dev, status.st_ino, "immutable=1", status.st_mtime_ns
+        return status.st_dev, status.st_ino
 
     @contextmanager
     def using(self) -> Iterator[None]:

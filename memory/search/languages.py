@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from functools import cache, lru_cache
 from itertools import chain, repeat
 from threading import local
+from typing import Any
 
 import snowballstemmer
 
@@ -78,7 +79,13 @@ class _Stemmers(local):
     """The stemmers by language, each made once in a thread: threads must not share one."""
 
     def __init__(self) -> None:
-        self.of = cache(snowballstemmer.stemmer)
+        self.of = cache(self._made)
+
+    @staticmethod
+    def _made(language: str) -> Any:
+        stemmer = snowballstemmer.stemmer(language)
+        stemmer.maxCacheSize = 0  # a long text has more words than it holds: it is slower with it
+        return stemmer
 
 
 STEMMERS = _Stemmers()

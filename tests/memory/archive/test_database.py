@@ -22,7 +22,6 @@ from sqlalchemy import event
 
 from ebbtide import DiskArchive, SqlArchive
 from ebbtide.memory.archive.database import FILE
-from ebbtide.memory.archive.folder import export
 from ebbtide.memory.errors import (
     ArchiveError,
     ArchiveFormatError,
@@ -146,58 +145,6 @@ def test_read_only(*, begun: bool) -> None:
         assert said.startswith("ArchiveUnavailableError")
         assert "is writable and has free space, then try again; nothing was changed" in said
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="users and rights of Linux")
-@pytest.mark.parametrize(("file", "inside"), [(0o444, 0o555), (0o444, 0o777), (0o644, 0o555)])
-def test_read_only_it_is_read(file: int, inside: int) -> None:
-    """What cannot be written is read, searched, verified and exported; nothing is made there."""
-    with readable_folder() as folder, readable_folder() as out:
-        archive = DiskArchive(folder)
-        tip = commit_all(archive, [turn(1, "a zebra"), turn(2)])
-        archive.close()
-        (folder / FILE).chmod(file)
-        folder.chmod(inside)
-        out.chmod(0o777)
-        before = {path.name: path.read_bytes() for path in folder.iterdir()}
-
-        def read() -> None:
-            assert len(visible(archive, tip)) == 2
-            assert {one.turn for one in archive.at(OWNER, tip).search("zebra", 9)} == {1}
-            assert (archive.verify(OWNER), archive.verify_file()) == ((), ())
-            export(archive, OWNER, out / "copy")
-
-        assert told_to_nobody(read) == ""
-        assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
-        assert len((out / "copy/raw.jsonl").read_text("utf-8").splitlines()) == 2
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="users and rights of Linux")
-def test_read_only_it_is_read_as_it_is() -> None:
-    """Who only reads sees what another has written meanwhile."""
-    with readable_folder() as folder:
-        archive = DiskArchive(folder)
-        tip = commit_all(archive, [turn(1)])
-        archive.close()
-        (folder / FILE).chmod(0o644)
-        folder.chmod(0o755)
-        (asked, ask), (done, tell) = os.pipe(), os.pipe()
-        writer = os.fork()
-        if writer == 0:
-            os.read(asked, 1)
-            commit_all(archive, [turn(2)], tip)
-            archive.close()
-            os.write(tell, b"x")
-            os._exit(0)
-
-        def read() -> None:
-            assert len(visible(archive, tip)) == 1
-            os.write(ask, b"x")
-            os.read(done, 1)
-            assert len(visible(archive, archive.newest(OWNER) or START)) == 2
-
-        assert told_to_nobody(read) == ""
-        os.waitpid(writer, 0)
 
 
 def test_pages_are_checked(tmp_path: Path) -> None:
