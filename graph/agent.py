@@ -27,6 +27,7 @@ from ..memory.settings import Settings
 from ..memory.tokens import PricedCounter, TokenCounter, cached, count, count_tools
 from ..memory.tool_names import MEMORY_TOOLS
 from ..memory.tools.toolbox import schemas
+from ..nodes.application_tools import ToolErrors
 from ..nodes.turn.parts import AgentParts
 from .build import MemoryAgent, MemoryGraph
 from .models import by_name
@@ -87,6 +88,7 @@ def create_memory_agent(  # noqa: PLR0913 (the parts of an agent, each optional)
     store: BaseStore | None = None,
     token_counter: TokenCounter | None = None,
     attachment_price: AttachmentPrice | None = None,
+    tool_errors: ToolErrors | None = None,
 ) -> MemoryAgent:
     """Return a compiled agent whose prompt stays within a token budget.
 
@@ -115,6 +117,7 @@ def create_memory_agent(  # noqa: PLR0913 (the parts of an agent, each optional)
         attention=attention,
         token_counter=token_counter,
         attachment_price=attachment_price,
+        tool_errors=tool_errors,
     )
     return graph.compile(checkpointer=checkpointer, store=store, name="ebbtide")
 
@@ -133,6 +136,7 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
     attention: Attention | None = None,
     token_counter: TokenCounter | None = None,
     attachment_price: AttachmentPrice | None = None,
+    tool_errors: ToolErrors | None = None,
 ) -> MemoryGraph:
     """Return the uncompiled graph, to compile alone or inside a parent graph.
 
@@ -180,7 +184,7 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
     )
     check_budget(parts.settings, *parts.sizes(parts.settings))
     parts.models_of(parts.settings)  # raises for a name that no run could use
-    return MemoryGraph(parts)
+    return MemoryGraph(parts, tool_errors)
 
 
 def _required(name: str, value: Any, kind: str, *, valid: bool) -> None:

@@ -20,7 +20,7 @@ from ..memory.archive.protocol import Archive
 from ..memory.errors import InputError, SessionNotFoundError
 from ..memory.record import Owner
 from ..memory.settings import Settings, resolve
-from ..nodes.application_tools import application_tools
+from ..nodes.application_tools import ToolErrors, application_tools
 from ..nodes.assemble_context import assemble_context
 from ..nodes.begin_turn import begin_turn
 from ..nodes.call_model import acall_model, call_model
@@ -73,7 +73,7 @@ _NODES: Mapping[Callable[..., dict[str, Any]], Callable[..., Any] | None] = {
 class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
     """The uncompiled graph of one turn; commands read its `parts`."""
 
-    def __init__(self, parts: AgentParts) -> None:
+    def __init__(self, parts: AgentParts, tool_errors: ToolErrors | None = None) -> None:
         """Add the nodes and edges."""
         super().__init__(
             AgentState,
@@ -84,7 +84,7 @@ class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
         self.parts = parts
         for node, async_ in _NODES.items():
             self._add(node.__name__, Node(parts, node, async_), node)
-        tools = application_tools([*parts.tools.values()], leaving(parts))
+        tools = application_tools([*parts.tools.values()], leaving(parts), tool_errors)
         self._add("application_tools", tools, application_tools)
 
         self.add_edge(START, "begin_turn")

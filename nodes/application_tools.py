@@ -1,6 +1,7 @@
 """Run the application's own tools in LangGraph's ToolNode, and clean their results."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -15,16 +16,21 @@ from langchain_core.messages import (
 from langchain_core.tools import BaseTool
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.prebuilt import ToolNode
-from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.prebuilt.tool_node import (
+    TOOL_CALL_ERROR_TEMPLATE,
+    ToolCallRequest,
+    _infer_handled_types,
+)
 from langgraph.types import Command
 
-from ..memory.errors import SettingsError
 from ..memory.messages import is_call
 from ..memory.tool_names import MEMORY_TOOLS
 from ..prompts.loader import render
 from .turn.langchain_messages import cleaned, with_tool_name
-from .turn.state import unpacked, without_reserved
+from .turn.state import AgentState, unpacked, without_reserved
 from .turn.turn import running
+
+_log = logging.getLogger("ebbtide.tools")
 
 _RESERVED = ("memory", "bookkeeping")
 """Keys that no command of a tool may write; a key `context` may be the application's own."""
@@ -33,53 +39,59 @@ _RESERVED = ("memory", "bookkeeping")
 Leaving: TypeAlias = Callable[[ToolCallRequest, Any], None]
 """Takes what a tool gave, which may leave the agent."""
 
+ToolErrors: TypeAlias = (
+    bool | str | type[Exception] | tuple[type[Exception], ...] | Callable[..., str]
+)
+"""What ToolNode takes as `handle_tool_errors`."""
 
-def application_tools(tools: Sequence[BaseTool], leaving: Leaving) -> ToolNode:
-    """Run the application's tools, each call as a task; what a tool raises is its result."""
+
+def application_tools(
+    tools: Sequence[BaseTool], leaving: Leaving, errors: ToolErrors | None = None
+) -> ToolNode:
+    """Run the application's tools, each call as a task; `errors` as ToolNode takes them."""
 
     async def arun(
         request: ToolCallRequest, execute: Callable[[ToolCallRequest], Awaitable[Any]]
     ) -> Any:
-        result = _checked(as_given(await execute(without_memory_calls(request)), request))
+        result = _staying(as_given(await execute(without_memory_calls(request)), request))
         await asyncio.to_thread(leaving, request, result)
         return result
 
     def run(request: ToolCallRequest, execute: Callable[[ToolCallRequest], Any]) -> Any:
-        result = _checked(as_given(execute(without_memory_calls(request)), request))
+        result = _staying(as_given(execute(without_memory_calls(request)), request))
         leaving(request, result)
         return result
 
-    return ToolNode(
-        tools,
-        name="application_tools",
-        handle_tool_errors=True,
-        wrap_tool_call=run,
-        awrap_tool_call=arun,
-    )
+    handling: Any = {} if errors is None else {"handle_tool_errors": _handled(errors)}
+    name = "application_tools"
+    return ToolNode(tools, name=name, wrap_tool_call=run, awrap_tool_call=arun, **handling)
 
 
-def _checked(result: Any) -> Any:
-    """Return the result; raise `SettingsError` for a command with an unknown key or a `goto`.
+def _handled(errors: ToolErrors) -> ToolErrors:
+    """Return a handler that handles the named types only, as a ToolNode without a wrapper does."""
+    if isinstance(errors, bool | str):
+        return errors
+    told: Callable[..., str] | None = None if isinstance(errors, type | tuple) else errors
+    types: Any = errors if told is None else _infer_handled_types(told)
 
-    LangGraph would drop the key silently, and would run the node of `goto` beside the model's. The
-    error becomes the tool's result.
-    """
-    for command in result if isinstance(result, list) else [result]:
-        if not isinstance(command, Command) or command.graph is not None:
-            continue
-        unknown = {*command.update} - {"messages"} if isinstance(command.update, dict) else set()
-        if unknown:
-            raise SettingsError(
-                f"the agent's state has no {min(unknown)!r}: give create_agent a state_schema and "
-                "EbbtideMiddleware, or update a graph around the agent (graph=Command.PARENT)"
-            )
-        if command.goto:
-            raise SettingsError(
-                f"a tool cannot go to {command.goto!r} in the agent itself: a tool with "
-                "return_direct ends the turn, and graph=Command.PARENT goes to a node of the graph "
-                "around it"
-            )
-    return result
+    def handle(error: Exception) -> str:
+        if not isinstance(error, types):
+            raise error
+        return told(error) if told else TOOL_CALL_ERROR_TEMPLATE.format(error=repr(error))
+
+    return handle
+
+
+def _staying(result: Any) -> Any:
+    """Return the result; a command goes to no node of the agent, and unknown keys are logged."""
+    if isinstance(result, list):
+        return [_staying(item) for item in result]
+    if not isinstance(result, Command) or result.graph is not None:
+        return result
+    keys = result.update if isinstance(result.update, dict) else {}
+    if unknown := sorted(map(str, keys.keys() - AgentState.__annotations__.keys())):
+        _log.warning("a tool's command has keys that the state has not: %s", ", ".join(unknown))
+    return replace(result, goto=())
 
 
 def without_memory_calls(request: ToolCallRequest) -> ToolCallRequest:

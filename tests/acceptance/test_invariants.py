@@ -237,36 +237,35 @@ def uncounted(value: Any) -> Any:
     return {key: uncounted(one) for key, one in value.items() if not key.endswith(("_in", "_turn"))}
 
 
+def break_down(what: str) -> str:
+    """Break down."""
+    raise LookupError(what)
+
+
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("error", [ConnectionError("gone"), ValueError("no"), TimeoutError("slow")])
-def test_failed_model_changes_nothing(tmp_path: Path, error: Exception) -> None:
-    """Invariant 8: a failed model leaves memory as it was, and the next turn works."""
-    here = stage(tmp_path)
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        *((error("gone"), error) for error in (ConnectionError, ValueError, TimeoutError)),
+        (call("break_down", what="the lamp"), LookupError),
+    ],
+)
+def test_failed_model_or_tool_changes_nothing(
+    tmp_path: Path, said: Any, kind: type[Exception]
+) -> None:
+    """Invariant 8: what fails ends the run, memory stays as it was, and the next turn works."""
+    here = stage(tmp_path, tools=[break_down])
     here.work(AUTH)
     kept = ("active_effort", "open_efforts", "expanded", "summaries", "anchor")
     before = {name: uncounted(here.values["memory"].get(name)) for name in kept}
 
-    with pytest.raises(type(error)):
-        here.say("Hello.", error)
+    with pytest.raises(kind):
+        here.say("Hello.", said)
     following = here.say("And now?")
 
     assert {name: uncounted(following.memory.get(name)) for name in kept} == before
     assert here.asked()[-2:] == ["Hello.", "And now?"]
-
-
-def test_failed_tool_changes_nothing(tmp_path: Path) -> None:
-    """Invariant 8: a failed tool is a result like any other."""
-
-    def break_down(what: str) -> str:
-        """Break down."""
-        raise LookupError(what)
-
-    said = stage(tmp_path, tools=[break_down]).say(
-        "Go.", call("break_down", what="the lamp"), "It broke."
-    )
-
-    assert said.answer == "It broke."
-    assert "the lamp" in said.sent.messages[-1].text
+    assert "the lamp" not in str([m for m in following.sent.messages if m.type == "tool"])
 
 
 def test_failed_archive_raises(tmp_path: Path) -> None:

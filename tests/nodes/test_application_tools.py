@@ -1,5 +1,6 @@
 """The application's tools run beside the memory's, and their results are kept as archived."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command, interrupt
 
+from ebbtide import DiskArchive, create_memory_agent
 from ebbtide.memory.record import Owner
 from tests.agents import THREAD, talk
-from tests.doubles import call, together
+from tests.doubles import ScriptedModel, call, together
 
 pytestmark = pytest.mark.usefixtures("entry")
 
@@ -49,6 +51,83 @@ def test_a_tool_that_is_not_there_is_an_error(tmp_path: Path, entry: str) -> Non
 
     assert state["messages"][-2].status == "error"
     assert said[entry] in state["messages"][-2].text
+
+
+@tool
+def pay(amount: int) -> str:
+    """Pay, unless the bank is closed."""
+    if CLOSED:
+        raise ConnectionError("password wrong")
+    return f"paid {amount}"
+
+
+CLOSED: list[bool] = []
+
+
+@pytest.mark.parametrize("then", ["resume", "message"])
+def test_an_exception_of_a_tool_ends_the_run(tmp_path: Path, then: str) -> None:
+    """No model reads it; the turn is resumed, or committed as aborted, its calls answered."""
+    both = together(call("add", a=1, b=2), call("pay", amount=3))
+    chat = talk(tmp_path, [both, "done"], tools=[add, pay])
+    CLOSED[:] = [True]
+    with pytest.raises(ConnectionError):
+        chat.say("pay")
+    CLOSED.clear()
+
+    state = chat.agent.invoke(None, THREAD) if then == "resume" else chat.say("well?")
+
+    records = chat.records(state)
+    is_resumed = then == "resume"
+    assert [one.status for one in records] == (["done"] if is_resumed else ["aborted", "done"])
+    assert [m["type"] for m in records[0].messages][:4] == ["human", "ai", "tool", "tool"]
+    assert ("paid 3" in str(records[0].messages)) is is_resumed
+    assert "password" not in str(chat.model.sent)
+
+
+@pytest.mark.parametrize("wrong", [{"a": "x", "b": 2}, {"b": 2}])
+def test_wrong_arguments_go_to_the_model(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    """They are an error result, after which the model may call again."""
+    chat = talk(tmp_path, [call("add", **wrong), "sorry"], tools=[add])
+
+    state = chat.say("add")
+
+    assert state["messages"][-2].status == "error"
+    assert state["messages"][-1].text == "sorry"
+
+
+def _told(error: ConnectionError) -> str:
+    return f"the {type(error).__name__} is ours"
+
+
+@pytest.mark.parametrize("entry", ["graph"], indirect=True)
+@pytest.mark.parametrize(
+    ("errors", "said"),
+    [
+        (True, "password"),
+        ("call the bank", "call the bank"),
+        (OSError, "password"),
+        ((KeyError, OSError), "password"),
+        (_told, "the ConnectionError is ours"),
+        (False, None),
+        (KeyError, None),
+        ((KeyError,), None),
+    ],
+)
+def test_tool_errors_are_those_of_a_tool_node(
+    tmp_path: Path, errors: Any, said: str | None
+) -> None:
+    """What is handled becomes an error result, and everything else is raised."""
+    script = ScriptedModel(answers=[call("pay", amount=3), "so be it"])
+    agent = create_memory_agent(
+        script, tools=[pay], archive=DiskArchive(tmp_path), tool_errors=errors
+    )
+    CLOSED[:] = [True]
+
+    with nullcontext() if said else pytest.raises(ConnectionError):
+        state = agent.invoke({"messages": "pay"})
+        assert said is not None
+        assert said in state["messages"][-2].text
+        assert state["messages"][-2].status == "error"
 
 
 def test_lone_surrogates_of_a_tool_are_replaced(tmp_path: Path) -> None:
