@@ -23,7 +23,7 @@ from ..evaluation.judge import Judge
 from ..evaluation.lines import append
 from ..evaluation.report import PICTURE, Report
 from ..evaluation.results import REPLAYED, Setup, TrialResult, read_trials
-from ..evaluation.strategies import OURS, STRATEGIES, select
+from ..evaluation.strategies import STRATEGIES, select
 from ..evaluation.template import SHIPPED, read_templates
 from ..graph.agent import choose_embedder
 from ..graph.models import SCRIPTED, model_name
@@ -51,7 +51,7 @@ _VERDICTS = {None: ("", ""), True: (" met", "green"), False: (" missed", "red")}
 _Strategies = Annotated[
     list[str] | None,
     typer.Option(
-        help=f"{', '.join(STRATEGIES)}; repeat it for several (default: the first {len(OURS)}).",
+        help=f"{', '.join(STRATEGIES)}; repeat it for several (default: all).",
         autocompletion=choosing(STRATEGIES),
     ),
 ]

@@ -1,30 +1,19 @@
-"""The strategies: ours, and those of other packages."""
+"""The strategies of `ebbtide eval`."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from importlib import import_module
-from importlib.util import find_spec
-from itertools import repeat
 from typing import Any
 
-from langchain.agents import AgentState
-from langchain.agents.middleware import SummarizationMiddleware
 from langchain_core.language_models import GenericFakeChatModel, LanguageModelInput
 from langchain_core.messages import (
     AIMessage,
     AnyMessage,
-    BaseMessage,
-    RemoveMessage,
-    SystemMessage,
     message_to_dict,
 )
-from langchain_core.outputs import ChatResult
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.runtime import Runtime
-from pydantic import Field
 
 from ..graph.agent import create_memory_agent
 from ..graph.commands.look import show_context
@@ -53,12 +42,6 @@ from .template import EvaluationError, TemplateTurn
 RECENT = 3
 """The last exchanges that a strategy keeps as they are; an exchange begins with a question."""
 
-_LANGMEM_TOKENS = 2_000
-"""The limit of LangMem's context; below it the node does not summarise."""
-
-_RECENT_MESSAGES = 2 * RECENT
-"""The last messages that other packages keep: `RECENT` exchanges without tool calls."""
-
 BUDGET = 4_000
 """Tokens of the agent's context without a setting; instructions and tools take about 1,150."""
 
@@ -67,7 +50,7 @@ _NAME = "conversation"
 
 
 class StrategyError(EvaluationError):
-    """A strategy is unknown, lacks a package, or cannot run the turns of a template."""
+    """A strategy is unknown, or cannot run the turns of a template."""
 
 
 def exchanges(turns: Sequence[TemplateTurn]) -> list[list[TemplateTurn]]:
@@ -200,17 +183,11 @@ class SelectiveSalience(ProtectedCore):
 
 
 class _ScriptedModel(GenericFakeChatModel):
-    """The model of an agent: gives the next scripted answer, and keeps the last request."""
-
-    request: list[BaseMessage] = Field(default_factory=list)
+    """The model of an agent, which gives the next scripted answer."""
 
     def bind_tools(self, tools: Any, **_: Any) -> Runnable[LanguageModelInput, AIMessage]:  # noqa: ARG002 (the base class's signature)
         """Return the model itself: the script has the tool calls."""
         return self
-
-    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
-        self.request = messages
-        return super()._generate(messages, *args, **kwargs)
 
 
 _CONFIG: RunnableConfig = {"configurable": {"thread_id": "trial"}, "recursion_limit": 100}
@@ -326,89 +303,14 @@ class EbbtideAgent(Strategy):
         self._answers.append(AIMessage("", tool_calls=[call]))
 
 
-class Middleware(Strategy):
-    """LangChain's `SummarizationMiddleware`: sends a summary and the last messages."""
-
-    name = "summarization-middleware"
-    note = f"is made to summarise at every point, and keeps {_RECENT_MESSAGES} messages."
-
-    def _compressed(self, turns: Sequence[TemplateTurn]) -> Context:
-        middleware = SummarizationMiddleware(
-            self.inputs.model, trigger=("messages", 1), keep=("messages", _RECENT_MESSAGES)
-        )
-        messages = [*self.context.messages, *as_messages(after(turns, self.last_turn))]
-        state: AgentState[Any] = {"messages": messages}
-        update = middleware.before_model(state, Runtime())
-        messages = update["messages"] if update else messages
-        return Context(tuple(m for m in messages if not isinstance(m, RemoveMessage)))
-
-
-class LangMem(Strategy):
-    """LangMem's `SummarizationNode`: sends a running summary and the messages that fit."""
-
-    name = "langmem"
-    note = f"is told to stay within {_LANGMEM_TOKENS:,} tokens, and leaves what has less."
-    package = "langmem"
-
-    def _set_up(self) -> None:
-        node = import_module("langmem.short_term").SummarizationNode
-        self._node = node(model=self.inputs.model, max_tokens=_LANGMEM_TOKENS)
-        self._node_context: dict[str, Any] = {}
-
-    def _compressed(self, turns: Sequence[TemplateTurn]) -> Context:
-        # The node's context says which of all turns it has summarised.
-        update = self._node.invoke(
-            {"messages": [*as_messages(turns)], "context": self._node_context}
-        )
-        self._node_context = update.get("context", self._node_context)
-        return Context(tuple(update["summarized_messages"]))
-
-
-class DeepAgents(Strategy):
-    """A deep agent, whose middleware summarises and keeps the history in files."""
-
-    name = "deepagents"
-    note = Middleware.note
-    package = "deepagents"
-
-    def _set_up(self) -> None:
-        summarising = import_module("deepagents.middleware.summarization")
-        middleware = summarising.SummarizationMiddleware(
-            self.inputs.model,
-            backend=import_module("deepagents.backends").StateBackend(),
-            trigger=("messages", 1),
-            keep=("messages", _RECENT_MESSAGES),
-        )
-        self._model = _ScriptedModel(messages=repeat("Noted."))
-        self._agent = import_module("deepagents").create_deep_agent(
-            self._model, [], middleware=[middleware], checkpointer=InMemorySaver()
-        )
-        self._answer: list[AnyMessage] = []
-
-    def _compressed(self, turns: Sequence[TemplateTurn]) -> Context:
-        removals = [RemoveMessage(id=message.id) for message in self._answer if message.id]
-        messages = [*removals, *as_messages(after(turns, self.last_turn))]
-        self._answer = self._agent.invoke({"messages": messages}, _CONFIG)["messages"][-1:]
-        request: Any = self._model.request
-        return Context(tuple(part for part in request if not isinstance(part, SystemMessage)))
-
-
-_OWN = (FullHistory, RollingWindow, ProtectedCore, SelectiveSalience, EbbtideAgent)
-_PEERS = (Middleware, LangMem, DeepAgents)
-
-OURS: Sequence[str] = [kind.name for kind in _OWN]
-"""The strategies that are measured by default."""
-
-STRATEGIES: Mapping[str, type[Strategy]] = {kind.name: kind for kind in (*_OWN, *_PEERS)}
-"""All strategies by name."""
+_KINDS = (FullHistory, RollingWindow, ProtectedCore, SelectiveSalience, EbbtideAgent)
+STRATEGIES: dict[str, type[Strategy]] = {kind.name: kind for kind in _KINDS}
+"""All strategies by name; `benchmarks/peer_strategies.py` adds those of other packages."""
 
 
 def select(names: Sequence[str]) -> dict[str, type[Strategy]]:
-    """Return strategies by name, ours by default; raises `StrategyError` if one cannot run."""
+    """Return strategies by name, all by default; raises `StrategyError` for an unknown one."""
     for name in names:
         if name not in STRATEGIES:
             raise StrategyError(f"unknown strategy {name!r}: use one of {', '.join(STRATEGIES)}")
-        package = STRATEGIES[name].package
-        if package and find_spec(package) is None:
-            raise StrategyError(f"strategy {name!r} needs {package}: pip install 'ebbtide[bench]'")
-    return {name: STRATEGIES[name] for name in names or OURS}
+    return {name: STRATEGIES[name] for name in names or STRATEGIES}

@@ -70,9 +70,6 @@ class Strategy:
     note: ClassVar[str] = ""
     """What a reader of its scores has to know."""
 
-    package: ClassVar[str] = ""
-    """The package of the extra `bench` that it needs."""
-
     def __init__(self, inputs: StrategyInputs) -> None:
         """Begin with an empty context; `last_turn` is the last turn that it covers."""
         self.inputs, self.goals = inputs, Goals("", "")

@@ -7,7 +7,7 @@ The errors of an evaluation; each is defined beside the code that raises it:
 
 EvaluationError
 ├── TemplateFileError       a template cannot be read, or is invalid
-├── StrategyError           unknown strategy, missing package, or turns that it cannot run
+├── StrategyError           unknown strategy, or turns that it cannot run
 ├── JudgeError              the judge's answer is no score
 ├── LinesError              a file holds something else than results or recorded answers
 ├── AnswerMissingError      a file of recorded answers lacks one

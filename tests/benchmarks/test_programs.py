@@ -459,6 +459,18 @@ def test_long_turn_growth(tmp_path: Path) -> None:
     assert later[name] > 1.2 * plain[name]
 
 
+def test_peer_strategies(tmp_path: Path) -> None:
+    """Strategies of other packages are measured as those of `ebbtide eval` are."""
+    options = ("--strategy", "summarization-middleware", "--template", "long-support-case")
+    program = FOLDER / "peer_strategies.py"
+    ran = run_without_plots(program, tmp_path, *options, "--model", "scripted")
+    (row,) = json.loads((tmp_path / "evaluation-results/results.json").read_text())["rows"]
+
+    assert ran.code == 0
+    assert row["strategy"] == "summarization-middleware"
+    assert 0 < row["metrics"]["compression_ratio"]["mean"] < 1
+
+
 def test_all_at_once(tmp_path: Path) -> None:
     """Each is run with its small size, and its time is noted; an unknown one is refused.
 

@@ -124,7 +124,7 @@ def test_help_imports_nothing_heavy(statement: str) -> None:
         ("ebbtide st", ["stats"]),
         ("ebbtide archive verify t", ["trip", "trip2"]),
         ("ebbtide attention explain --user ann t", ["trip/boat"]),
-        ("ebbtide eval --strategy s", ["selective-salience", "summarization-middleware"]),
+        ("ebbtide eval --strategy s", ["selective-salience"]),
     ],
 )
 def test_the_shell_completes_commands_and_sessions(words: str, completed: list[str]) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from threading import Condition
 from typing import Any
@@ -11,20 +10,16 @@ import pytest
 from typer.testing import Result
 
 from ebbtide.evaluation.results import REPLAYED, TrialResult
-from ebbtide.evaluation.strategies import OURS, STRATEGIES
+from ebbtide.evaluation.strategies import STRATEGIES
 from ebbtide.evaluation.strategy_protocol import Context, Strategy
 from ebbtide.evaluation.template import SHIPPED, TemplateTurn, read_template
 from tests.evaluation.answering import answer, pointed_at
 from tests.evaluation.commands import MODEL, evaluated, rows, trials
 from tests.openai_server import Fail, OpenAIServer, Say
 
-PEERS = {"langmem": "langmem", "deepagents": "deepagents"}
-HERE = [name for name in STRATEGIES if name not in PEERS or find_spec(PEERS[name])]
-ASKING = {"selective-salience", "ebbtide", "summarization-middleware", *PEERS}
 POINTS = {name: len(read_template(name).points) for name in SHIPPED}
 SHORT = ["test-simple", "test-edge-cases", "coding-session"]
 SIMPLE = ("--template", "test-simple", *MODEL)
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # what peers import
 
 
 def options(name: str, values: Sequence[str]) -> list[str]:
@@ -55,7 +50,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, served: OpenAIServer) -> 
     """Run each strategy on each of the short templates and one long one, and record it."""
     folder = tmp_path_factory.mktemp("recorded")
     answers = folder / "answers.jsonl"
-    chosen = (*options("--strategy", HERE), *options("--template", SHORT))
+    chosen = (*options("--strategy", [*STRATEGIES]), *options("--template", SHORT))
     with pytest.MonkeyPatch.context() as patch:
         pointed_at(served, patch)
         done = evaluated(folder / "first", *chosen, *MODEL, "--record", str(answers))
@@ -76,16 +71,7 @@ def check_scores(found: Sequence[TrialResult], templates: Sequence[str]) -> None
     assert {point.verbatim_rate for point in points} <= {None, 1.0}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(
-            name,
-            marks=pytest.mark.skipif(name not in HERE, reason="pip install 'ebbtide[bench]'"),
-        )
-        for name in STRATEGIES
-    ],
-)
+@pytest.mark.parametrize("name", STRATEGIES)
 def test_every_strategy_on_every_template(recorded: Recorded, name: str) -> None:
     """Each strategy goes through each template without an error, and is scored at each point."""
     # The long ones of one kind are left to the soak.
@@ -95,7 +81,7 @@ def test_every_strategy_on_every_template(recorded: Recorded, name: str) -> None
 
 @pytest.mark.soak
 @pytest.mark.usefixtures("server")
-@pytest.mark.parametrize("name", HERE)
+@pytest.mark.parametrize("name", STRATEGIES)
 def test_every_strategy_on_the_long_templates(tmp_path: Path, name: str) -> None:
     """So it is on all templates."""
     done = evaluated(tmp_path, "--strategy", name, *options("--template", [*POINTS]), *MODEL)
@@ -216,18 +202,17 @@ def test_recorded_answers_are_replayed(
     tmp_path: Path, recorded: Recorded, server: OpenAIServer
 ) -> None:
     """A replay asks nobody, comes to the same scores, and says in each file what it is."""
-    asking = options("--strategy", ["full-history", *(one for one in HERE if one in ASKING)])
+    asking = options("--strategy", ["full-history", "selective-salience", "ebbtide"])
     short = options("--template", ["test-edge-cases", "coding-session"])
     replay, folder = ("--replay", str(recorded.answers)), tmp_path / "replayed"
     done = evaluated(folder, *replay, *MODEL, *asking, *short, plots=True)
     first, second = scores(recorded.folder), scores(folder)
-    like = [name for name in second if not name.startswith("deepagents/")]  # its ids are counted
     files = [path for path in folder.rglob("*") if path.is_file()]
 
     assert done.exit_code == 0, done.output
     assert server.requests == []
     assert len(second) == len(asking)
-    assert [name for name in like if second[name] != first[name]] == []
+    assert [name for name in second if second[name] != first[name]] == []
     assert [path for path in files if REPLAYED.encode() not in path.read_bytes()] == []
     assert REPLAYED in done.output
 
@@ -245,9 +230,9 @@ def test_a_replay_of_what_was_not_recorded(tmp_path: Path, server: OpenAIServer)
 
 
 def test_the_scripted_model_needs_no_key(tmp_path: Path) -> None:
-    """Without a key there are the scores that need no model, of all of Ebbtide's strategies."""
+    """Without a key there are the scores that need no model, of all strategies."""
     done = evaluated(tmp_path, "--model", "scripted", "--template", "test-simple")
 
     assert done.exit_code == 0, done.output
-    assert [row["strategy"] for row in rows(tmp_path)] == sorted(OURS)
+    assert [row["strategy"] for row in rows(tmp_path)] == sorted(STRATEGIES)
     assert all("goal_coherence" not in row["metrics"] for row in rows(tmp_path))

@@ -6,7 +6,6 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from ebbtide.evaluation.strategies import (
-    OURS,
     STRATEGIES,
     RollingWindow,
     StrategyError,
@@ -45,8 +44,8 @@ def test_the_window_forgets(tmp_path: Path) -> None:
 
 
 def test_strategies_are_chosen_by_name() -> None:
-    """Without names they are Ebbtide's own; an unknown one is answered with those there are."""
-    assert [*select([])] == [*OURS]
+    """Without names they are all; an unknown one is answered with those there are."""
+    assert [*select([])] == [*STRATEGIES]
     assert [*select(["rolling-window"])] == ["rolling-window"]
     with pytest.raises(StrategyError, match="unknown strategy 'mine': use one of full-history, "):
         select(["mine"])
