@@ -72,22 +72,6 @@ def test_the_demonstration_shows_each_mechanism(page: str, shown: str) -> None:
     assert shown in page
 
 
-def test_what_leaves_is_seen_on_the_first_screen(page: str) -> None:
-    """The results of tools fill the context, and a line of summary takes their place."""
-    sent = re.findall(r"sent ([\d,]+), full", "\n".join(page.splitlines()[:36]))
-    sizes = [int(size.replace(",", "")) for size in sent]
-
-    assert min(sizes[sizes.index(max(sizes)) :]) < 0.25 * max(sizes)
-
-
-def test_parts_are_told_apart_without_colours(page: str) -> None:
-    """Each part has a mark of its own in the legend and in the bars."""
-    legend = next(line for line in page.splitlines() if " system " in line)
-    marks = legend.split()[::2]
-
-    assert len({*marks}) == len(marks) == 8
-
-
 def test_less_is_sent_than_the_full_history(page: str) -> None:
     """Everything included, at least a quarter less in all, and half of it in the last turn."""
     sent, full = (number(page, rf"{name} +([\d,]+) tokens") for name in ("Sent", "Full history"))

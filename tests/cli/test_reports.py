@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 from typer.testing import Result
@@ -30,25 +29,6 @@ def test_sessions_lists_threads_turns_and_efforts() -> None:
         ["[b]one", "3", "1", "That's done."],
         ["two", "1", "0", "Hello!"],
     ]
-
-
-def test_sessions_keeps_long_names_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The id of a thread is copied: where it fits on no line of the table, rows become lines."""
-    thread = str(uuid4())
-    talked("Hello!", thread=thread)
-    monkeypatch.setenv("COLUMNS", "70")
-
-    assert f"{thread} – Turns 1" in run("sessions").stdout
-
-
-def test_sessions_says_that_there_are_none() -> None:
-    """An empty archive and a user without sessions are no error."""
-    result = run("sessions", "--root", "nowhere", "--user", "ann")
-
-    assert (result.exit_code, result.stdout) == (
-        0,
-        f"No sessions of ann in {Path('nowhere').absolute()}.\n",
-    )
 
 
 def test_stats_of_a_session() -> None:
@@ -132,11 +112,3 @@ def test_stats_of_a_session_with_a_namespace() -> None:
 
     assert result.exit_code == 0
     assert "trip (home)" in result.stdout
-
-
-def test_stats_of_an_unknown_session() -> None:
-    """A session that is not there ends with one line and exit code 1."""
-    result = run("stats", "nobody")
-
-    assert result.exit_code == 1
-    assert "'nobody' not found" in result.output

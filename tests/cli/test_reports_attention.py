@@ -113,21 +113,12 @@ def test_an_unknown_memory_is_an_error(verb: str) -> None:
     assert f"no memory 'monday/gates': did you mean '{MEMORY}'?" in result.stderr
 
 
-@pytest.mark.parametrize("user", [()])
-def test_without_a_user_there_is_no_attention(user: tuple[str, ...]) -> None:
+def test_without_a_user_there_is_no_attention() -> None:
     """Who names no user is told to, with an exit code."""
-    result = run("attention", "list", *user)
+    result = run("attention", "list")
 
     assert result.exit_code == 1
     assert "the run has no user" in result.stderr
-
-
-@pytest.mark.parametrize("verb", ["list", "explain", "suppress", "unsuppress", "forget"])
-def test_help_says_that_the_user_is_required(verb: str) -> None:
-    """The help of each command names `--user` as required, since none works without it."""
-    output = run("attention", verb, "--help").output
-
-    assert "User id; required." in output
 
 
 def test_in_the_chat() -> None:
@@ -139,14 +130,6 @@ def test_in_the_chat() -> None:
 
     assert output.count(MEMORY) == 4
     assert output.count("suppressed") == 1
-
-
-@pytest.mark.parametrize("line", ["/attention explain", "/attention remember it"])
-def test_in_the_chat_a_mistake_shows_the_usage(line: str) -> None:
-    """Half a command and an unknown one say how it is written."""
-    result = run("chat", "--model", "scripted", "--user", "ann", said=f"{line}\n")
-
-    assert "write /attention [explain|suppress|unsuppress|forget MEMORY]" in result.stderr
 
 
 def test_on_redis(redis: RedisServer) -> None:
