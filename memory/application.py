@@ -52,7 +52,8 @@ def in_effect(messages: Iterable[Message], room: int, least: int, fences: Fences
     If all have over a share of the `room`, the newest are shown. The newest of all is shown
     wherever it leaves the `least` room.
     """
-    texts = _texts(messages)
+    if not (texts := _texts(messages)):
+        return Application()
 
     def shown(begin: int) -> Application:
         made = Application(texts[begin:], texts[:begin])
@@ -63,7 +64,7 @@ def in_effect(messages: Iterable[Message], room: int, least: int, fences: Fences
         begin -= 1
     while begin < len(texts) and shown(begin).tokens > room // SHARE:
         begin += 1
-    if texts and begin == len(texts) and room - shown(begin - 1).tokens >= least:
+    if begin == len(texts) and room - shown(begin - 1).tokens >= least:
         begin -= 1
     return shown(begin)
 

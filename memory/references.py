@@ -256,12 +256,13 @@ def _as_said(texts: Iterable[str]) -> dict[str, str]:
 def _as_typed(work: RunningTurn, texts: Iterable[str]) -> set[str]:
     """Return ids that stand in texts without their accents, or of several words with other endings.
 
-    Only the ends of a long text are read, and of thousands of efforts those in the context.
+    Only the ends of a long text are read, and of thousands of efforts those in the context. Nothing
+    is looked for where the active effort is the only one.
     """
     in_context = filterfalse(is_qualified, (*work.state.open, *work.state.summaries))
     names = frozenset(in_context) | (work.view.branch.effort_names() or frozenset())
     found = set[str]()
-    for said in chain.from_iterable(map(spellings, texts)) if names else ():
+    for said in chain.from_iterable(map(spellings, texts)) if names - {work.state.active} else ():
         for of in {"english", language(said) or "english", work.settings.language or "english"}:
             by_stems = _ids_by_stems(names, of)
             runs = {run for run in _runs_of_words(_stems(said, of)) if "-" in run}
