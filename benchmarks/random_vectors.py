@@ -1,7 +1,4 @@
-"""Random vectors for a session, and how many of the nearest a search looks at.
-
-Random ones are the worst for an index: none is near to another.
-"""
+"""Random vectors for a user, and how many of the nearest a search finds."""
 
 from statistics import fmean
 
@@ -11,7 +8,7 @@ import sqlalchemy as sa
 from ebbtide import SqlArchive
 from ebbtide.memory.archive.lineage import Lineage, Session, Snapshot
 from ebbtide.memory.archive.schema import PASSAGE_BITS, is_sqlite, passage_id, turn_id, vectors
-from ebbtide.memory.archive.vectors import MOST, cosines_of
+from ebbtide.memory.archive.vectors import MOST, cosines
 from ebbtide.memory.record import Owner
 from ebbtide.memory.search.embeddings import QueryEmbedding
 
@@ -20,38 +17,48 @@ SIZE = 384
 _APART = 1 << PASSAGE_BITS
 """Ids between the first passages of two turns."""
 _AT_ONCE = 1_000
-_NEAREST = 50
 
 # To make them there is faster than to send them.
 _RANDOM = f"""
-INSERT INTO {vectors.name} (id, session, model, vector)
-SELECT :first + (nth % :turns) * {_APART} + nth / :turns, :session, :model, l2_normalize(
-    array_to_vector(ARRAY(SELECT random() - 0.5 + 0 * nth FROM generate_series(1, {SIZE})),
-    {SIZE}, false)) FROM generate_series(0, :missing - 1) AS nth
+INSERT INTO {vectors.name} (id, owner, model, vector)
+SELECT id, owner, :model, l2_normalize(
+    array_to_vector(ARRAY(SELECT random() - 0.5 + 0 * id FROM generate_series(1, {SIZE})),
+    {SIZE}, false)) FROM unnest(CAST(:ids AS bigint[]), CAST(:owners AS bigint[])) AS new(id, owner)
 """  # noqa: S608 (ours)
 
 
-def fill(archive: SqlArchive, owner: Owner, model: str, number: int) -> None:
-    """Give turns of a session random vectors beside their own until it has so many of passages."""
+def fill(archive: SqlArchive, owner: Owner, model: str, number: int, users: int) -> None:
+    """Write random vectors until there are so many, of as many users, each with the same share.
+
+    Those of the owner belong to turns of the session, those of the others to none.
+    """
     with archive.database.writing() as connection:
         session = Session.of(connection, owner)
-        of_session = vectors.c.session == session.id
         columns = sa.func.count(), sa.func.max(vectors.c.id % _APART)
-        known, last = connection.execute(sa.select(*columns).where(of_session)).one()
-        missing, first = number - known, passage_id(turn_id(session.id, 1)) + last + 1
+        own = sa.select(*columns).where(vectors.c.owner == session.owner)
+        known, last = connection.execute(own).one()
+        missing, first = number // users - known, passage_id(turn_id(session.id, 1)) + last + 1
         if missing > session.turns * (_APART - last - 1):
             raise SystemExit(f"{number:,} vectors are too many for {session.turns:,} turns")
-        same = {"session": session.id, "model": model}
-        if not is_sqlite(connection):
-            place = {"first": first, "turns": session.turns, "missing": missing}
-            connection.execute(sa.text(_RANDOM), {**same, **place})
-        for start in range(0, missing, _AT_ONCE) if is_sqlite(connection) else ():
-            rows = np.random.default_rng(start).standard_normal((_AT_ONCE, SIZE), np.float32)
-            rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        turns = session.turns
+        rows = [(first + nth % turns * _APART + nth // turns, 0) for nth in range(missing)]
+        rows += [
+            (passage_id(turn_id(session.id + other, 1)) + nth, other)
+            for other in range(1, users)
+            for nth in range(number // users)
+        ]
+        for start in range(0, len(rows), _AT_ONCE):
+            ids, others = zip(*rows[start : start + _AT_ONCE], strict=True)
+            owners = [session.owner + other for other in others]
+            if not is_sqlite(connection):
+                made = {"ids": [*ids], "owners": owners, "model": model}
+                connection.execute(sa.text(_RANDOM), made)
+                continue
+            made = np.random.default_rng(start).standard_normal((len(ids), SIZE), np.float32)
+            made /= np.linalg.norm(made, axis=1, keepdims=True)
             values = [
-                {"id": first + nth % session.turns * _APART + nth // session.turns, **same}
-                | {"vector": row.tobytes()}
-                for nth, row in zip(range(start, missing), rows, strict=False)
+                {"id": number, "owner": user, "model": model, "vector": row.tobytes()}
+                for number, user, row in zip(ids, owners, made, strict=True)
             ]
             connection.execute(sa.insert(vectors), values)
     if archive.database.url.get_backend_name() == "postgresql":  # it does so itself in a while
@@ -63,21 +70,20 @@ def fill(archive: SqlArchive, owner: Owner, model: str, number: int) -> None:
 
 
 def nearest_found(archive: SqlArchive, owner: Owner, meanings: list[QueryEmbedding]) -> float:
-    """Return the share of the nearest passages in PostgreSQL that are among those found."""
+    """Return the share of the nearest vectors of a plain scan of all that a search finds."""
     shares = []
-    for meaning in meanings:
-        with archive.database.reading() as connection:
-            session = Session.of(connection, owner)
-            lineage = Lineage(lambda c=connection: c, session, Snapshot((), 0))
-            found = cosines_of(lineage, vectors, meaning).best(MOST)
-            kind = vectors.c.vector.type
-            vector = sa.bindparam("meaning", meaning.vector.tobytes(), kind)
-            exact = (
-                sa.select(vectors.c.id)
-                .where(vectors.c.session == session.id)
-                .order_by(vectors.c.vector.op("<=>")(vector))
-                .limit(_NEAREST)
-            )
-            nearest = connection.execute(exact).scalars().all()
-        shares.append(len({*nearest}.intersection(found)) / _NEAREST)
+    with archive.database.reading() as connection:
+        session = Session.of(connection, owner)
+        lineage = Lineage(lambda: connection, session, Snapshot((), 0))
+        name = "vector" if is_sqlite(connection) else "vector_send(vector)"
+        query = sa.select(vectors.c.id, sa.literal_column(name))
+        ids, data = zip(
+            *connection.execute(query.where(vectors.c.owner == session.owner)), strict=True
+        )
+        kind = np.dtype("<f4" if is_sqlite(connection) else ">f4")  # pgvector has a head of 4 bytes
+        rows = np.stack([np.frombuffer(one[-4 * SIZE :], kind) for one in data]).astype("f4")
+        for meaning in meanings:
+            order = np.argsort(-(rows @ np.asarray(meaning.vector)))[:MOST]
+            found = cosines(lineage, vectors, meaning, MOST)
+            shares.append(len({ids[row] for row in order}.intersection(found)) / MOST)
     return fmean(shares)

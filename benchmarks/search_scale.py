@@ -3,20 +3,22 @@
     python benchmarks/search_scale.py --out results 1000 10000
     python benchmarks/search_scale.py --out results --semantic 1000 10000
     python benchmarks/search_scale.py --out results --semantic --url postgresql+psycopg://... 10000
-    python benchmarks/search_scale.py --out results 10000 --vectors 100000 1000000
+    python benchmarks/search_scale.py --out results 500 --vectors 100000
+    python benchmarks/search_scale.py --out results 500 --vectors 1000000 --users 1000
 
 Made-up efforts have two turns each. Half of their words are from a vocabulary of 50,000 with Zipf's
 frequencies. A query is five words of one turn; "found first" is how often its effort comes first.
 CPU is the CPU time of a search, which other programs hardly influence. "archive / raw" is the size
 of the database beside that of the texts, "index / raw" the size of the index of words.
 
-With --semantic each passage and each heading has a random vector of 384 numbers. The first search
-reads the vectors. The time to embed a query is not included. With --url the archive is in that
-database, which must be empty or have the session from an earlier run; "server CPU" is the time of
-the process there that searches, if it runs on this machine.
+With --semantic each passage and each heading has a random vector of 384 numbers. The time to embed
+a query is not included. With --url the archive is in that database, which must be empty or have the
+session from an earlier run; "server CPU" is the time of the process there that searches, if it runs
+on this machine.
 
-With --vectors the session has so many vectors of passages in all: its turns are given random ones.
-"Nearest found" is how many of the 50 nearest passages a search in PostgreSQL looks at, in percent.
+With --vectors there are so many random vectors of passages in all, of --users, each with the same
+share. "Nearest found" is how many of the 400 nearest a search finds, in percent, of those that a
+plain scan finds. SQLite compares by sqlite-vec where Python can load it, else by numpy.
 """
 
 import random
@@ -45,7 +47,7 @@ _APPENDS = 200
 _OFTEN = 1_000
 """Turns between two lines that say how far it is."""
 _EXACT = 10
-"""Queries whose nearest passages are looked for without an index, too."""
+"""Queries whose nearest passages are looked for by a plain scan, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,11 @@ def server_time(archive: SqlArchive) -> float:
 
 
 def measured(
-    place: Path | str, efforts: int, embedder: Embedder | None, numbers: Sequence[int] = ()
+    place: Path | str,
+    efforts: int,
+    embedder: Embedder | None,
+    numbers: Sequence[int] = (),
+    users: int = 1,
 ) -> Iterator[dict[str, Any]]:
     """Yield the row of one size, or one for each of these numbers of vectors."""
     owner = Owner("scale", str(efforts))
@@ -138,15 +144,14 @@ def measured(
     row |= spread("append", session.appends) if session.appends else {}
     for number in numbers:
         with SqlArchive(place, durable=False) as archive:
-            fill(archive, owner, embedder.name, number)
+            fill(archive, owner, embedder.name, number, users)
         found = searched(place, owner, session, embedder)
-        if not isinstance(place, Path):
-            with SqlArchive(place, durable=False) as archive:
-                queries = [query for _, query in session.queries[:_EXACT]]
-                meanings = [embedder.meaning(one, Settings().semantic_floor) for one in queries]
-                nearest = nearest_found(archive, owner, meanings)
-            found["nearest found %"] = round(100 * nearest, 1)
-        yield {**row, "vectors": number, **found}
+        with SqlArchive(place, durable=False) as archive:
+            queries = [query for _, query in session.queries[:_EXACT]]
+            meanings = [embedder.meaning(one, Settings().semantic_floor) for one in queries]
+            nearest = nearest_found(archive, owner, meanings)
+        found["nearest found %"] = round(100 * nearest, 1)
+        yield {**row, "vectors": number, "users": users, **found}
     if not numbers:
         row |= searched(place, owner, session, embedder)
         if isinstance(place, Path):
@@ -168,6 +173,7 @@ def main() -> None:
     parser = argument_parser(__doc__, url="")
     parser.add_argument("--semantic", action="store_true")
     parser.add_argument("--vectors", type=int, nargs="*", default=[])
+    parser.add_argument("--users", type=int, default=1)
     parser.add_argument("efforts", type=int, nargs="+")
     options = parser.parse_args()
     rows = []
@@ -176,9 +182,10 @@ def main() -> None:
     for efforts in options.efforts:
         with TemporaryDirectory() as folder:
             place = options.url or Path(folder)
-            rows += measured(place, efforts, embedder, options.vectors)
+            rows += measured(place, efforts, embedder, options.vectors, options.users)
     name = "search_scale_semantic" if options.semantic else "search_scale"
     name += "".join(f"_{number}_vectors" for number in options.vectors)
+    name += f"_{options.users}_users" if options.users > 1 else ""
     name += "_postgresql" if options.url else ""
     write(options.out, name, "Search at scale", rows)
 

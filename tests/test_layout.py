@@ -29,7 +29,7 @@ OPTIONAL = {
     "inspector/page.py",
     "inspector/actions.py",
     "inspector/server.py",
-    "memory/archive/matrix.py",
+    "memory/archive/vectors.py",
     "memory/attention/redis.py",
 }
 """What is imported only where its extra is installed."""

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from operator import attrgetter
 from threading import local
 from time import monotonic
 from typing import Any, TypeVar, TypeVarTuple
@@ -39,12 +38,8 @@ _BETWEEN = select(turns.c.run, turns.c.place, turns.c.turn).where(
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-
 _SNAPSHOTS = 128
 """Snapshots, and sessions, that are cached: a few for each session that is talked to."""
-
-_VECTORS = 256 << 20
-"""Bytes of vectors that are cached, of all sessions together: three sessions of 10,000 efforts."""
 
 
 @dataclass(slots=True)
@@ -88,7 +83,6 @@ class Reader:
         self._sessions: LRUCache[Any, tuple[float, Session]] = LRUCache(_SNAPSHOTS)
         self._snapshots: LRUCache[Any, Snapshot] = LRUCache(_SNAPSHOTS)
         self._records: LRUCache[Any, Record] = LRUCache(RECORDS, weight)
-        self._matrices: LRUCache[Any, Any] = LRUCache(_VECTORS, attrgetter("size"))
 
     @contextmanager
     def together(self, since: float = 0.0) -> Iterator[None]:
@@ -161,7 +155,7 @@ class Reader:
         """Empty the caches: something in them was erased, or the archive is closed."""
         self.rewritten = monotonic()
         with CACHES:
-            for cache in (self._sessions, self._snapshots, self._records, self._matrices):
+            for cache in (self._sessions, self._snapshots, self._records):
                 cache.clear()
 
     def _read_once(
@@ -207,8 +201,7 @@ class Reader:
         """Return the lineage of a tip in a moment."""
         if (lineage := moment.lineages.get((session.id, tip))) is None:
             snapshot, edition = self._snapshot(moment, session, tip), self._edition(session)
-            caches = self._records, self._matrices
-            lineage = Lineage(moment.connection, session, snapshot, *caches, edition)
+            lineage = Lineage(moment.connection, session, snapshot, self._records, edition)
             moment.lineages[session.id, tip] = lineage
         return lineage
 

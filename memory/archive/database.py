@@ -198,7 +198,13 @@ class Database:
     """One database, opened when it is first used, once in each process."""
 
     def __init__(
-        self, place: str | os.PathLike[str] | URL, *, durable: bool, timeout: float, pool_size: int
+        self,
+        place: str | os.PathLike[str] | URL,
+        *,
+        durable: bool,
+        timeout: float,
+        pool_size: int,
+        extensions: bool,
     ) -> None:
         """Take a URL, or a folder for a SQLite file; raises `ArchiveError` if it cannot be used."""
         self.url = place if isinstance(place, URL) else _url(place)
@@ -212,6 +218,7 @@ class Database:
         self.opened = 0  # times; part of cache keys, since rows may be of another file then
         self._connections = self._connections_of(pool_size)
         self._engine = self._connections.engine
+        self._engine.update_execution_options(ebbtide_extensions=extensions)
         finalize(self, self._connections.drop)  # also at the end of the program
 
     @property

@@ -20,9 +20,9 @@ from .schema import (
     blocks,
     changes,
     extractions,
-    has_vectors,
     heading_vectors,
     memories,
+    passages_of,
     runs,
     sessions,
     turns,
@@ -95,9 +95,9 @@ def _delete(scope: Scope) -> None:
     attachments.forget(connection, scope.session.owner, own_turns, awaiting_in=scope.owner)
     parts.forget_all(connection, scope.session.owner, scope.owner)
     connection.execute(delete(blocks).where(blocks.c.id.in_(own_turns)))
-    for table in (vectors, heading_vectors) if has_vectors(connection) else ():
+    for table in (vectors, heading_vectors):
         of_gone = (table.c.id // (1 << PASSAGE_BITS)).in_(own_turns)
-        connection.execute(delete(table).where(table.c.session == session, of_gone))
+        connection.execute(delete(table).where(table.c.id.between(*passages_of(session)), of_gone))
     for table in (changes, turns):
         gone = table.c.session == session, _unseen(table, seen)
         connection.execute(delete(table).where(*gone))

@@ -28,7 +28,6 @@ from .schema import (
     changes,
     compressions,
     extractions,
-    has_vectors,
     headed,
     heading_vectors,
     memories,
@@ -273,9 +272,8 @@ def _put(scope: Scope, row: Any, before: Record, after: Record) -> None:
     """Overwrite a record with one that lost text, and index that one for search."""
     connection = scope.connection
     unpost(scope, row.id, before)
-    if has_vectors(connection):
-        for table in (vectors, heading_vectors):
-            connection.execute(delete(table).where(table.c.id.between(*index.places(row.id))))
+    for table in (vectors, heading_vectors):
+        connection.execute(delete(table).where(table.c.id.between(*index.places(row.id))))
     shortened = after.content != before.content and after.status != "erased"
     said_in = passages(after.messages)
     content = remains(after) if shortened else row.content

@@ -306,16 +306,14 @@ def _cached(read: Callable[["Lineage", *Ts], T]) -> Callable[["Lineage", *Ts], T
 class Lineage:
     """What one tip of a session sees.
 
-    `records` and `vectors` (of `Matrix`) are caches that lineages share under `CACHES`. Their keys
-    have the `edition` of the session, which changes when a record loses something or an older one
-    gets a vector.
+    `records` is a cache that lineages share under `CACHES`. Its keys have the `edition` of the
+    session, which changes when a record loses something.
     """
 
     connect: Callable[[], Connection]
     session: Session
     snapshot: Snapshot
     records: LRUCache[Any, Record] = field(default_factory=lambda: LRUCache(RECORDS, weight))
-    vectors: LRUCache[Any, Any] = field(default_factory=lambda: LRUCache(0))
     edition: tuple[int, ...] = ()
 
     @property

@@ -9,12 +9,13 @@ import json
 import re
 import secrets
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
-from sqlalchemy.exc import DataError
+from sqlalchemy.exc import DataError, DBAPIError
 from sqlalchemy.types import TypeEngine, UserDefinedType
 
 from ..errors import ArchiveError, ArchiveFormatError
@@ -79,15 +80,17 @@ class Listed(sa.TypeDecorator[Sequence[Any]]):
         return items if dialect.name == "postgresql" else json.dumps(items, ensure_ascii=False)
 
 
-class _Vector(UserDefinedType[bytes]):
+class PgVector(UserDefinedType[bytes]):
     """The type of the extension pgvector, of any dimension, written from bytes of float32."""
 
     cache_ok = True
 
     def get_col_spec(self, **_: Any) -> str:
+        """Return the name of the type."""
         return "vector"
 
     def bind_processor(self, _dialect: sa.Dialect) -> Any:
+        """Return what writes a vector as pgvector reads it."""
         return lambda value: f"[{','.join(map(str, memoryview(value).cast('f')))}]"
 
 
@@ -108,7 +111,6 @@ METADATA = sa.MetaData()
 WORDS = (sa.Text, _Name, sa.LargeBinary, ARRAY)
 """The types of columns that hold texts or names of people's."""
 
-_VECTOR = sa.LargeBinary().with_variant(_Vector(), "postgresql")
 _ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 """SQLite gives out the ids of INTEGER primary keys alone, not of BIGINT ones."""
 
@@ -145,7 +147,7 @@ users = _table(
 # `name` is the session's name in other sessions; `turns` counts the records of all runs; `newest`
 # is the id of the row that was committed last. `reseed` is the tip that a thread goes on from, from
 # an erasure of its checkpoints until they are written anew. `rewritten` counts how often records
-# lost text or older ones got vectors: until then caches of them are valid. `hidden`: the session
+# lost text: until then caches of them are valid. `hidden`: the session
 # was deleted, and has only the turns that copies of its thread go on from.
 sessions = _table(
     "sessions",
@@ -233,13 +235,14 @@ extractions = _table(
     *_required(entry=sa.LargeBinary),
 )
 
-# Vectors of passages, and of the headings of efforts by the ids of their changes.
+# Vectors of passages, and of the headings of efforts by the ids of their changes: bytes of float32,
+# or pgvector's type where PostgreSQL has it.
 vectors, heading_vectors = (
     _table(
         name,
         *_key(id=_ID),
-        *_required(session=_ID, model=_Name, vector=_VECTOR),
-        sa.Index(f"ebbtide_{name}_session", "session", "model", "id"),
+        *_required(owner=_ID, model=_Name, vector=sa.LargeBinary),
+        sa.Index(f"ebbtide_{name}_owner", "owner", "model", "id"),
     )
     for name in ("vectors", "heading_vectors")
 )
@@ -307,11 +310,6 @@ OF_RUNS = (members, compressions)
 """The tables whose rows belong to a run."""
 
 
-def has_vectors(connection: sa.Connection) -> bool:
-    """Tell whether the tables of vectors were made."""
-    return sa.inspect(connection).has_table(vectors.name)
-
-
 def turn_id(session: int, nth: int = 0) -> int:
     """Return the id of the nth turn of a session, from 1; raises `ArchiveError` if there are more.
 
@@ -371,6 +369,14 @@ _DIVISION_BY_ZERO = "22012"
 _FTS5 = (
     "CREATE VIRTUAL TABLE {} USING"
     " fts5(terms, content='', detail=none, columnsize=0, tokenize='ascii')"
+)
+
+_PGVECTOR = (
+    "CREATE EXTENSION IF NOT EXISTS vector",
+    *(
+        f"ALTER TABLE {table.name} ALTER COLUMN vector TYPE vector USING NULL"
+        for table in (vectors, heading_vectors)
+    ),
 )
 
 
@@ -438,21 +444,17 @@ def check_version(connection: sa.Connection, name: str) -> None:
     )
 
 
-def create_vectors(connection: sa.Connection) -> None:
-    """Make the tables of vectors, with the extension that PostgreSQL needs for them."""
-    _wait_for_others(connection)
-    if not is_sqlite(connection):
-        connection.execute(sa.text("CREATE EXTENSION IF NOT EXISTS vector"))
-    METADATA.create_all(connection, [vectors, heading_vectors])
-    _keep_no_samples(connection, [vectors, heading_vectors])
-
-
 def _create_all(connection: sa.Connection) -> None:
-    """Make all tables but those of vectors, and insert the row of `version`."""
-    later = {vectors, heading_vectors} | ({said, headed} if is_sqlite(connection) else set())
+    """Make all tables, and insert the row of `version`."""
+    later = {said, headed} if is_sqlite(connection) else set()
     tables = [table for table in METADATA.sorted_tables if table not in later]
     for statement in _statements(connection.dialect.name, tuple(tables)):
         connection.exec_driver_sql(statement)
+    if not is_sqlite(connection) and connection.get_execution_options()["ebbtide_extensions"]:
+        # Where there is no pgvector, or who connects may not add it, the columns stay bytes.
+        with suppress(DBAPIError), connection.begin_nested():
+            for statement in _PGVECTOR:
+                connection.exec_driver_sql(statement)
     _keep_no_samples(connection, tables)
     for table in (said, headed) if is_sqlite(connection) else ():
         connection.execute(sa.text(_FTS5.format(table.name)))

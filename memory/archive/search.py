@@ -45,8 +45,8 @@ from .query import (
     strongest,
     turns_between,
 )
-from .schema import PASSAGE_BITS, TURN_BITS, members, turns
-from .vectors import MOST, Nearness, growing
+from .schema import PASSAGE_BITS, TURN_BITS, members, turns, vectors
+from .vectors import MOST, Nearness, cosines, nearest
 
 T = TypeVar("T")
 
@@ -222,7 +222,9 @@ def _inside(lineage: Lineage, narrow: tuple[int, int] | None, turn_id: int) -> b
 def _by_words(query: _Query) -> tuple[Found, ...]:
     """Return the passages that match a query by words, and by meaning if there are vectors."""
     ranking = _rank_by_words(query)
-    return _hits(query, ranking if query.near is None else _blend(query.near, ranking))
+    return _hits(
+        query, ranking if query.near is None else _blend(query.lineage, query.near, ranking)
+    )
 
 
 def _look_up(
@@ -385,18 +387,19 @@ def _candidates(query: _Query) -> list[Any]:
             break
         most *= 8
     if query.near:
-        near = _nearest(query.lineage, query.near)
+        near = _nearest(query.lineage, query.near.meaning)
         best = [*{row.id: row for row in (*best, *near)}.values()]
     return best
 
 
-def _nearest(lineage: Lineage, near: Nearness) -> list[Any]:
+def _nearest(lineage: Lineage, meaning: QueryEmbedding) -> list[Any]:
     """Return the visible turns that are nearest in meaning."""
     seen: list[Any] = []
-    for passages in growing(near.passages, MOST, 0.0):
-        order = [*dict.fromkeys(passage >> PASSAGE_BITS for passage in passages)]
+    for passages in nearest(lineage, vectors, meaning, MOST):
+        near = [passage for passage, cosine in passages.items() if cosine > 0]
+        order = [*dict.fromkeys(passage >> PASSAGE_BITS for passage in near)]
         seen = _visible(lineage, order, _NEAR)
-        if len(seen) in {len(order), _NEAR}:
+        if len(seen) in {len(order), _NEAR} or len(near) < len(passages):
             break
     return seen
 
@@ -429,18 +432,19 @@ def _passages(
     return ids, passages
 
 
-def _blend(near: Nearness, ranking: _Ranking) -> _Ranking:
+def _blend(lineage: Lineage, near: Nearness, ranking: _Ranking) -> _Ranking:
     """Return the ranking by words and by meaning as one.
 
     What shares no word with the query, and whose cosine is below the floor, has no score.
     """
     passages, topics, words = ranking.passages, ranking.topics, ranking.scores
     floor = near.meaning.floor
-    cosines = near.passages.of(ranking.ids)
+    by_id = cosines(lineage, vectors, near.meaning, len(ranking.ids), ranking.ids)
+    own = [by_id.get(number) for number in ranking.ids]
     headings = [near.efforts.get(name, 0.0) for name in topics.names]
-    both = words.blended(passages.similarity(cosines, headings))
+    both = words.blended(passages.similarity(own, headings))
     near_rows = frozenset(
-        row for row, cosine in enumerate(cosines) if cosine is not None and cosine >= floor
+        row for row, cosine in enumerate(own) if cosine is not None and cosine >= floor
     )
     near_topics = {topic for topic, cosine in enumerate(headings) if cosine >= floor}
     near_topics |= {passages.topics[row] for row in near_rows} - {-1}

@@ -73,6 +73,7 @@ class SqlArchive(Archive):
         durable: bool = True,
         lock_timeout: float = LOCK_TIMEOUT,
         pool_size: int = POOL_SIZE,
+        extensions: bool = True,
     ) -> None:
         """Set the place; the archive connects when it is first used.
 
@@ -82,8 +83,16 @@ class SqlArchive(Archive):
                 setting of its own.
             lock_timeout: Seconds to wait for another writer, or for a connection of the pool.
             pool_size: Maximum connections to PostgreSQL.
+            extensions: Whether vectors are compared by sqlite-vec, or by pgvector in a PostgreSQL
+                database that is new, where the extension is there; else numpy does it.
         """
-        self.database = Database(place, durable=durable, timeout=lock_timeout, pool_size=pool_size)
+        self.database = Database(
+            place,
+            durable=durable,
+            timeout=lock_timeout,
+            pool_size=pool_size,
+            extensions=extensions,
+        )
         self._reader = Reader(self.database)
         self._vectors = Vectors(self.database)
 
@@ -147,7 +156,7 @@ class SqlArchive(Archive):
                         facts.move(connection, lineage, said)
                     facts.remember(connection, owner, lineage, done.record, said)
                 if embedder is not None:
-                    embedded.put(connection, session.id, done.snapshot.row)
+                    embedded.put(connection, session.owner, done.snapshot.row)
             at = monotonic()  # an erasure waits until this is committed, and is newer
         # All that was written is cached, so that nothing has to be read after it.
         record, snapshot = replace(done.record, beside=beside), done.snapshot

@@ -1,27 +1,22 @@
-"""The vectors of a session: of its passages, and of the headings of its efforts.
+"""The vectors of a user: of the passages of turns, and of the headings of efforts.
 
-PostgreSQL computes cosines itself, by pgvector. An index has the signs of the numbers of each
-vector, by session: 100,000 take 11 MB where the vectors take 200, so that only vectors with many
-signs alike are read. HNSW took 112 MB, minutes to build and 20 ms for each new vector, found less
-of the nearest in the same time, and does not tell sessions apart.
-
-On SQLite numpy does, and a session's vectors stay in memory once they were read: to compare 40,000
-then takes 3 ms of processor time. To read them each time takes 85, sqlite-vec, which many a Python
-cannot load, 47 to 85.
+A search compares all that it may find, each by its cosine: an index is of all users, finds the
+nearest of them, and only then looks whose they are. pgvector compares in PostgreSQL, sqlite-vec in
+SQLite; numpy does it where a server has no pgvector, or where Python's SQLite loads no extensions.
 """
 
 import logging
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from importlib import import_module
+from typing import Any, Literal, Self
 
 import sqlalchemy as sa
-from sqlalchemy.exc import DBAPIError
 
 from ..efforts import Effort, left_by
-from ..errors import ArchiveError, EmbeddingError, SessionNotFoundError
-from ..locks import CACHES
+from ..errors import EmbeddingError, SessionNotFoundError
 from ..record import Group, Owner, Record
 from ..search.embeddings import Embedder, QueryEmbedding, Vector
 from ..search.passages import passages
@@ -31,12 +26,10 @@ from .lineage import CHANGES, Lineage, Session
 from .records import record_of
 from .schema import (
     PASSAGE_BITS,
-    create_vectors,
-    has_vectors,
+    PgVector,
     heading_vectors,
     is_sqlite,
     passage_id,
-    sessions,
     turn_id,
     turns,
     vectors,
@@ -51,43 +44,21 @@ _EFFORTS = 50
 _HEADINGS = 4 * _EFFORTS
 """The nearest headings whose efforts are looked up."""
 
-_READ = 5
-"""Vectors that PostgreSQL reads for each that it finds, those with the most signs alike.
-
-Of 5,000 texts' vectors of MiniLM it finds 98 % of the 50 nearest if it reads 250, 99.6 % if 500. Of
-100,000 random ones, none of which is near to another, it finds 60 % if it reads 2,000.
-"""
-
 _MORE = 8
 """Times as many vectors that are looked for where most that were found are not seen."""
 
 _DIGITS = 5
-"""Digits of a cosine that are the same on all databases: float32 sums are exact to six."""
+"""Digits of a cosine that are the same everywhere: float32 sums are exact to six."""
 
-_TAKES_SIGNS = "SELECT to_regprocedure('binary_quantize(vector)') IS NOT NULL"
-"""Tells whether pgvector is 0.7 or newer; an older one compares all vectors of a session."""
+_AT_ONCE = 2_000
+"""Vectors that numpy compares at once: 3 MB if they have 384 numbers."""
 
-_HAS_SIGNS = sa.text(
-    "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass(:name) AND attname = 'signs'"
+_HAS_PGVECTOR = sa.text(
+    "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass(:name) AND attname = 'vector'"
+    " AND atttypid = to_regtype('vector')"
 ).bindparams(name=vectors.name)
-_SIGNS = """
-ALTER TABLE {0} ADD COLUMN signs bit varying GENERATED ALWAYS AS (binary_quantize(vector)) STORED;
-ALTER TABLE {0} ALTER COLUMN signs SET STATISTICS 0;
-DROP INDEX {0}_session;
-CREATE INDEX {0}_session ON {0} (session, model, id) INCLUDE (signs)
-"""
 
 _log = logging.getLogger("ebbtide.archive")
-
-# Untyped, as SQLite holds vectors: to copy each would take most of the time.
-_AFTER = {
-    table.name: sa.select(table.c.id, sa.literal_column(f"{table.name}.vector"))
-    .where(table.c.session == sa.bindparam("session"), table.c.model == sa.bindparam("model"))
-    .where(table.c.id > sa.bindparam("last"))
-    .order_by(table.c.id)
-    for table in (vectors, heading_vectors)
-}
-"""By table, the query for the vectors of a session after one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +73,19 @@ class _TurnVectors:
     passages: Sequence[Vector] = ()
     headings: Mapping[int, Vector] = field(default_factory=dict)
 
-    def put(self, connection: sa.Connection, session: int, turn: int) -> None:
-        """Store them, given the numbers of session and turn."""
+    def put(self, connection: sa.Connection, user: int, turn: int) -> None:
+        """Store them, given the numbers of user and turn."""
+        is_pgvector = _comparison(connection) == "pgvector"
+        vector = sa.bindparam("vector", type_=PgVector() if is_pgvector else sa.LargeBinary())
         by_place = dict(enumerate(self.passages))
         for table, rows in ((vectors, by_place), (heading_vectors, self.headings)):
-            same = {"session": session, "model": self.model}
+            same = {"owner": user, "model": self.model}
             values = [
                 {"id": passage_id(turn, place), "vector": row.tobytes(), **same}
                 for place, row in rows.items()
             ]
             if values:
-                insert = upsert(connection, table)
+                insert = upsert(connection, table).values(vector=vector)
                 renewed = {name: insert.excluded[name] for name in ("model", "vector")}
                 connection.execute(
                     insert.on_conflict_do_update(index_elements=["id"], set_=renewed), values
@@ -120,7 +93,7 @@ class _TurnVectors:
 
 
 class Vectors:
-    """The vectors of a database, whose tables are made with the first vector."""
+    """The vectors of a database: those of a turn, and those that older turns do not have yet."""
 
     def __init__(self, database: Database) -> None:
         """Take the database; `fill` finds out which sessions have all their vectors."""
@@ -134,7 +107,6 @@ class Vectors:
         """
         if embedder is not None:
             try:
-                self._prepare()
                 return _embed(embedder, [group])[0]
             except EmbeddingError as error:
                 _log.warning("turn %d of %r has no vector: %s", group.turn, owner.thread, error)
@@ -153,58 +125,23 @@ class Vectors:
         try:
             with self._database.reading() as connection:
                 session = Session.of(connection, owner)
+                missing = _missing(session.id, model).limit(limit)
+                numbers = connection.execute(missing).scalars().all()
+                query = sa.select(turns).where(among(turns.c.id, numbers)).order_by(turns.c.id)
+                read = connection.execute(query) if numbers else ()
+                rows = {row.id: record_of(row) for row in read}
         except SessionNotFoundError:
             return 0
-        self._prepare()
-        with self._database.reading() as connection:
-            numbers = connection.execute(_missing(session.id, model).limit(limit)).scalars().all()
-            query = sa.select(turns).where(among(turns.c.id, numbers))
-            rows = {row.id: record_of(row) for row in connection.execute(query)} if numbers else {}
         computed = dict(zip(rows, _embed(embedder, [*rows.values()]), strict=True))
         with self._database.writing() as connection:
-            own = sa.update(sessions).where(sessions.c.id == session.id)
-            # Caches of the session's vectors are read again: new ones may have lower ids.
-            connection.execute(own.values(rewritten=sessions.c.rewritten + 1))
             query = sa.select(turns).where(among(turns.c.id, rows)).with_for_update()
             # A turn that lost text while its vectors were computed gets none of them.
             same = [row.id for row in connection.execute(query) if record_of(row) == rows[row.id]]
             for number in same:
-                computed[number].put(connection, session.id, number)
+                computed[number].put(connection, session.owner, number)
         if len(same) == len(numbers) < limit:
             self._complete.add((owner, model))
         return len(same)
-
-    def _prepare(self) -> None:
-        """Make the tables of vectors if need be; raises `ArchiveError` without pgvector."""
-        with self._database.reading() as connection:
-            if has_vectors(connection):
-                return
-        try:
-            with self._database.writing() as connection:
-                create_vectors(connection)
-                _index_signs(connection)
-        except ArchiveError as error:
-            if isinstance(error.__cause__, DBAPIError):
-                raise ArchiveError(
-                    f"{self._database.name!r} cannot hold vectors ({error.__cause__.orig}): "
-                    "install the extension pgvector there (CREATE EXTENSION vector), or go without "
-                    "embeddings"
-                ) from error
-            raise
-
-
-def _index_signs(connection: sa.Connection) -> None:
-    """Let PostgreSQL have the signs of vectors in an index if they were not made yet."""
-    if is_sqlite(connection) or _has_signs(connection):
-        return
-    if connection.exec_driver_sql(_TAKES_SIGNS).scalar():
-        for table in (vectors, heading_vectors):
-            for statement in _SIGNS.format(table.name).split(";"):
-                connection.exec_driver_sql(statement)
-
-
-def _has_signs(connection: sa.Connection) -> bool:
-    return connection.execute(_HAS_SIGNS).scalar() is not None
 
 
 def _missing(session: int, model: str) -> sa.Select[tuple[int]]:
@@ -242,131 +179,117 @@ def _heading_texts(efforts: Sequence[Effort]) -> dict[int, str]:
     return {place: texts[place] for place in last.values()}
 
 
-class Cosines(Protocol):
-    """The cosines of a query's vector with those of some texts, by their ids."""
-
-    def best(self, number: int, above: float = -2.0) -> dict[int, float]:
-        """Return the highest cosines by their ids, the highest first."""
-
-    def of(self, ids: Sequence[int]) -> list[float | None]:
-        """Return the cosine of each id, None for one without a vector."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    """Cosines that pgvector computes, of what a table has of a session; of zeros it is 0.
-
-    Of a large session only the vectors are read that have most signs as the query's has them, if
-    the table `has_signs`.
-    """
-
-    lineage: Lineage
-    table: sa.Table
-    meaning: QueryEmbedding
-    has_signs: bool
-
-    def best(self, number: int, above: float = -2.0) -> dict[int, float]:
-        """Return the highest ones; see `Cosines`."""
-        table, chosen = self.table, self.table.c.session == self.lineage.session.id
-        if self.has_signs:
-            signs = sa.literal_column("signs").op("<~>")(sa.func.binary_quantize(self._vector))
-            alike = (
-                sa.select(table.c.id)
-                .where(chosen, table.c.model == self.meaning.model)
-                .order_by(signs, table.c.id)
-                .limit(_READ * number)
-            )
-            # An array, or PostgreSQL may read the whole table beside it.
-            chosen = table.c.id == sa.any_(sa.func.array(alike.scalar_subquery()))
-        best = self._computed(chosen, number)
-        return {id_: cosine for id_, cosine in best.items() if cosine > above}
-
-    def of(self, ids: Sequence[int]) -> list[float | None]:
-        """Return those of ids; see `Cosines`."""
-        by_id = self._computed(among(self.table.c.id, ids), len(ids))
-        return [by_id.get(number) for number in ids]
-
-    @property
-    def _vector(self) -> sa.BindParameter[Any]:
-        return sa.bindparam("meaning", self.meaning.vector.tobytes(), self.table.c.vector.type)
-
-    def _computed(self, chosen: sa.ColumnElement[bool], limit: int) -> dict[int, float]:
-        table = self.table
-        raw = table.c.vector.op("<=>", return_type=sa.Float)(self._vector)
-        distance = sa.func.coalesce(sa.func.nullif(raw, sa.literal_column("'NaN'::float8")), 1.0)
-        query = (
-            sa.select(table.c.id, distance)
-            .where(chosen, table.c.model == self.meaning.model)
-            .order_by(distance, table.c.id)
-            .limit(limit)
-        )
-        rows = self.lineage.connection.execute(query)
-        return {number: round(1.0 - float(far), _DIGITS) for number, far in rows}
-
-
-def growing(cosines: Cosines, number: int, above: float = -2.0) -> Iterator[dict[int, float]]:
-    """Yield the highest cosines, then more of them each time, until there are no more.
-
-    The nearest may all be of turns that the tip does not see.
-    """
-    best = cosines.best(number, above)
-    yield best
-    while len(best) == number:
-        number *= _MORE
-        best = cosines.best(number, above)
-        yield best
-
-
 @dataclass(frozen=True, slots=True)
 class Nearness:
-    """What is near to a query's meaning: passages, and efforts by name, with their cosines.
+    """The efforts near to a query's meaning by name, with their cosines.
 
     `headings` has the turn of each effort's newest heading.
     """
 
     meaning: QueryEmbedding
-    passages: Cosines
     efforts: Mapping[str, float]
     headings: Mapping[str, int]
 
     @classmethod
     def of(cls, lineage: Lineage, meaning: QueryEmbedding) -> Self | None:
-        """Return passages and efforts of a session near a meaning; None if it has no vectors."""
-        if not has_vectors(lineage.connection):
+        """Return the efforts of a session near a meaning; None if it has no vectors."""
+        any_vector = sa.select(vectors.c.id).where(*_searched(lineage, vectors, meaning)).limit(1)
+        if lineage.connection.execute(any_vector).first() is None:
             return None
-        passages = cosines_of(lineage, vectors, meaning)
         efforts: dict[str, float] = {}
         newest: dict[str, int] = {}
-        for cosines in growing(cosines_of(lineage, heading_vectors, meaning), _HEADINGS):
-            if not cosines and not passages.best(1):
-                return None
-            rows = lineage.visible(CHANGES, ids=[*cosines]) if cosines else []
+        for near in nearest(lineage, heading_vectors, meaning, _HEADINGS):
+            rows = lineage.visible(CHANGES, ids=[*near]) if near else []
             rows.sort(key=lambda row: (row.turn, row.id))
-            efforts = {row.effort: cosines[row.id] for row in rows}
+            efforts = {row.effort: near[row.id] for row in rows}
             newest = {row.effort: row.turn for row in rows}
-            if len(rows) == len(cosines) or len(efforts) >= _EFFORTS:
+            if len(rows) == len(near) or len(efforts) >= _EFFORTS:
                 break
-        return cls(meaning, passages, efforts, newest)
+        return cls(meaning, efforts, newest)
 
 
-def cosines_of(lineage: Lineage, table: sa.Table, meaning: QueryEmbedding) -> Cosines:
-    """Return the cosines of a session's vectors with a meaning.
+def nearest(
+    lineage: Lineage, table: sa.Table, meaning: QueryEmbedding, number: int
+) -> Iterator[dict[int, float]]:
+    """Yield the highest cosines by their ids, then more of them each time, until there are no more.
 
-    On SQLite only new vectors are read: ids ascend as turns are committed, and if an older turn
-    gets a vector later, the lineage has another edition.
+    The nearest may all be of turns that the tip does not see.
     """
-    if not is_sqlite(lineage.connection):
-        return _Stored(lineage, table, meaning, _has_signs(lineage.connection))
-    from .matrix import Matrix  # noqa: PLC0415 (numpy comes with an extra)
+    yield (best := cosines(lineage, table, meaning, number))
+    while len(best) == number:
+        number *= _MORE
+        yield (best := cosines(lineage, table, meaning, number))
 
-    key = (lineage.edition, table.name, meaning.model)
-    with CACHES:
-        matrix = lineage.vectors.get(key) or Matrix()
-    bound = {"session": lineage.session.id, "model": meaning.model, "last": matrix.last}
-    rows = lineage.connection.execute(_AFTER[table.name], bound).all()
-    if rows:
-        matrix = matrix.with_bytes(*zip(*rows, strict=True))
-        with CACHES, suppress(ValueError):  # it may be larger than the cache
-            lineage.vectors[key] = matrix
-    cosines: Cosines = matrix.cosines(meaning.vector, _DIGITS)
-    return cosines
+
+def cosines(
+    lineage: Lineage,
+    table: sa.Table,
+    meaning: QueryEmbedding,
+    number: int,
+    ids: Sequence[int] | None = None,
+) -> dict[int, float]:
+    """Return the highest cosines of a session's vectors, or of these ids, the highest first."""
+    connection, searched = lineage.connection, _searched(lineage, table, meaning, ids)
+    comparison = _comparison(connection)
+    if comparison == "numpy":
+        # Untyped, as the database holds it: SQLAlchemy's copies would take longer than comparing.
+        query = sa.select(table.c.id, sa.literal_column(f"{table.name}.vector")).where(*searched)
+        rows = connection.execute(query.execution_options(yield_per=_AT_ONCE))
+        best = _compared(rows, meaning.vector, number)
+    else:
+        kind = PgVector() if comparison == "pgvector" else sa.LargeBinary()
+        asked = sa.bindparam("meaning", meaning.vector.tobytes(), kind)
+        # Negative cosines, as pgvector has them; sqlite-vec has none of zeros.
+        far: sa.ColumnElement[float] = (
+            table.c.vector.op("<#>", return_type=sa.Float())(asked)
+            if comparison == "pgvector"
+            else sa.func.coalesce(sa.func.vec_distance_cosine(table.c.vector, asked), 1.0) - 1.0
+        )
+        below = far.label("below")
+        query = sa.select(table.c.id, below).where(*searched).order_by(below, table.c.id)
+        best = {at: -float(value) for at, value in connection.execute(query.limit(number))}
+    return {at: round(cosine, _DIGITS) for at, cosine in best.items()}
+
+
+def _searched(
+    lineage: Lineage, table: sa.Table, meaning: QueryEmbedding, ids: Sequence[int] | None = None
+) -> list[sa.ColumnElement[bool]]:
+    """Return the conditions for vectors of a user and a model, in a session or of these ids."""
+    ranges = (table.c.id.between(*ids_of) for ids_of in lineage.ranges)
+    chosen = sa.or_(*ranges) if ids is None else among(table.c.id, ids)
+    return [table.c.owner == lineage.session.owner, table.c.model == meaning.model, chosen]
+
+
+def _compared(rows: sa.Result[Any], vector: Vector, number: int) -> dict[int, float]:
+    """Return the ids of the vectors nearest to one, with their cosines, reading them in parts."""
+    import numpy as np  # noqa: PLC0415 (numpy comes with an extra)
+
+    ids, values = np.zeros(0, np.int64), np.zeros(0, np.float32)
+    for part in rows.partitions():
+        read, data = zip(*part, strict=True)
+        parts = np.frombuffer(b"".join(data), np.float32).reshape(len(data), -1)
+        # Not by `@`: the threads of BLAS wait for each other when other processes use the cores.
+        values = np.concatenate([values, np.einsum("ij,j->i", parts, np.asarray(vector))])
+        ids = np.concatenate([ids, np.array(read, np.int64)])
+        best = np.lexsort((ids, -values))[:number]
+        ids, values = ids[best], values[best]
+    return dict(zip(ids.tolist(), values.tolist(), strict=True))
+
+
+def _comparison(connection: sa.Connection) -> Literal["pgvector", "sqlite-vec", "numpy"]:
+    """Return what compares vectors here, found out once for each connection."""
+    if "ebbtide_comparison" not in connection.info:
+        found = "numpy"
+        if not is_sqlite(connection):
+            found = "pgvector" if connection.scalar(_HAS_PGVECTOR) else found
+        elif connection.get_execution_options()["ebbtide_extensions"]:
+            driver: Any = connection.connection.driver_connection
+            # Some Pythons cannot load extensions, some have them switched off.
+            with suppress(AttributeError, ImportError, sqlite3.Error):
+                driver.enable_load_extension(True)  # noqa: FBT003
+                import_module("sqlite_vec").load(driver)
+                driver.enable_load_extension(False)  # noqa: FBT003
+                found = "sqlite-vec"
+        connection.info["ebbtide_comparison"] = found
+    comparison: Literal["pgvector", "sqlite-vec", "numpy"] = connection.info["ebbtide_comparison"]
+    return comparison

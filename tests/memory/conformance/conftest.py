@@ -17,12 +17,18 @@ from tests.databases import emptied
 
 @pytest.fixture(params=["sqlite", "postgresql", pytest.param("memory", marks=pytest.mark.soak)])
 def archive(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlArchive]:
-    """Yield an empty archive of every kind, one after the other."""
+    """Yield an empty archive of every kind, one after the other.
+
+    `numpy` is one in a database without pgvector, for tests of vectors alone.
+    """
     if request.param == "sqlite":
         with archive_in(tmp_path / "sessions") as kept:
             yield kept
     elif request.param == "memory":
         with InMemoryArchive() as kept:
+            yield kept
+    elif request.param == "numpy":
+        with SqlArchive(request.getfixturevalue("database").url, extensions=False) as kept:
             yield kept
     else:
         with emptied(request.getfixturevalue("shared_database")) as kept:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from ebbtide.memory.archive.protocol import Archive, Found
+from ebbtide.memory.archive.vectors import MOST
 from ebbtide.memory.errors import EmbeddingError
 from ebbtide.memory.record import Group, Owner, Tip
 from ebbtide.memory.search.embeddings import Embedder
@@ -24,6 +25,8 @@ from tests.memory.turns import (
 
 SYNONYMS = ("login signin", "bug problem", "cat kitten", "grey ashen")
 FLOOR = 0.3
+
+pytestmark = pytest.mark.parametrize("archive", ["sqlite", "postgresql", "numpy"], indirect=True)
 
 
 class Fails(Concepts):
@@ -280,18 +283,14 @@ def test_another_owner_finds_nothing(archive: Archive, owner: Owner) -> None:
     assert found(archive, tip, "ashen kitten", owner=owner) == ()
 
 
-def test_what_is_committed_after_a_search_is_found(archive: Archive) -> None:
-    """Vectors that were read for a search are joined by those of the turns that follow it."""
+def test_the_nearest_of_another_branch_hide_none_of_this_one(archive: Archive) -> None:
+    """A turn is found by its meaning though more nearer ones are on a branch that was left."""
     embedder = Embedder(Concepts(*SYNONYMS))
-    tip = archive.commit(OWNER, START, short(1, "train to Rome"), embedder).tip
-    before = found(archive, tip, "kitten")
-    counts = []
-    for number in range(2, 5):
-        tip = archive.commit(OWNER, tip, short(number, "cat"), embedder).tip
-        counts.append(len(found(archive, tip, "kitten")))
+    tip = archive.commit(OWNER, START, short(1, "The cat is away."), embedder).tip
+    archive.commit(OWNER, tip, short(2, "\n\n".join(["cat " * 200] * (MOST + 10))), embedder)
+    tip = archive.commit(OWNER, tip, short(2, "Nothing."), embedder).tip
 
-    assert before == ()
-    assert counts == [1, 2, 3]
+    assert [one.turn for one in found(archive, tip, "kitten")] == [1]
 
 
 def test_older_turns_that_get_vectors_after_a_search_are_found(archive: Archive) -> None:
