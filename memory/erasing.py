@@ -5,7 +5,7 @@ the state block, so what an erased turn gave is followed from parent to child, a
 branch. Other turns that say the same themselves are reported and stay.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ _SHORTEST = 16
 """Bytes of the shortest text that is looked for: an "OK." stands in many turns."""
 
 # Keys of events whose values are names and not what somebody said.
-_NO_TEXT = frozenset({"type", "effort", "efforts", "related", "anchor", "kind", "words", "ids"})
+_NO_TEXT = frozenset({"type", "effort", "efforts", "related", "anchor", "kind", "words"})
 
 _SUMMARY = frozenset({"summary", "keywords"})
 """Fields that a model writes from a log in one call."""
@@ -58,11 +58,6 @@ class Deleted:
     left: tuple[str, ...] = ()
 
 
-def known_again(message: Message, keyed_digest: Callable[[str], str]) -> str:
-    """Return what a tombstone keeps of a message: a digest of its id, which tells no one the id."""
-    return keyed_digest(f"erased {message['type']} {message['data'].get('id')}")
-
-
 @dataclass(frozen=True, slots=True)
 class Carried:
     """What the memory after a turn has from the erased one.
@@ -92,13 +87,11 @@ class Target:
     """The turn that is to be erased, or a command that goes with it.
 
     `before` has the efforts that it changed, and `anchor` the state block, as they were before it.
-    `ids` are the `known_again` of its messages.
     """
 
     record: Record
     before: Mapping[str, Effort] = field(default_factory=dict)
     anchor: Mapping[str, str] = field(default_factory=dict)
-    ids: tuple[str, ...] = ()
 
     @property
     def erased(self) -> bool:
@@ -119,11 +112,8 @@ class Target:
         return Carried(frozenset(texts), frozenset(fields), frozenset(logs))
 
     def tombstone(self) -> Record:
-        """Return the turn, or a command, without its texts; place, digest, names of efforts stay.
-
-        An event has the `ids`, by which its messages are known if a client sends them again.
-        """
-        events: list[Event] = [{"type": "erased", "ids": [*self.ids]}] if self.ids else []
+        """Return the turn, or a command, without its texts: place and names of efforts stay."""
+        events: list[Event] = []
         for event in self.record.events:
             written = _SUMMARY if event["type"] == "concluded" else frozenset[str]()
             fields = _text_fields(event)

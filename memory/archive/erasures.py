@@ -1,7 +1,7 @@
 """A session with all its branches: notes in it, and erasing of turns."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Table, delete, insert, select, update
 
 from ..compressions import Compression, as_data, from_data
 from ..efforts import Effort
-from ..erasing import Carried, Erased, Target, known_again
+from ..erasing import Carried, Erased, Target
 from ..errors import TipNotFoundError, TurnNotFoundError
 from ..messages import clean
 from ..names import qualified
@@ -118,7 +118,7 @@ class Scope:
         row = {"session": self.session.id, "entry": _zipped(plain(entry))}
         self.connection.execute(insert(extractions).values(row))
 
-    def erase(self, tip: Tip, turn: int, keyed_digest: Callable[[str], str]) -> Erased:
+    def erase(self, tip: Tip, turn: int) -> Erased:
         """Erase a turn that `tip` sees, and what was derived from it; see `Archive.erase`."""
         row = self.lineage(tip).row(turn, *_COLUMNS)
         if row is None:
@@ -128,7 +128,7 @@ class Scope:
             follows = other.parent in records or (turn == 1 and other.turn == 0)
             if other.status == "command" and follows:
                 records[other.hash] = record_of(other)
-        targets = [_target(self, record, keyed_digest) for record in records.values()]
+        targets = [_target(self, record) for record in records.values()]
         self.count_rewritten()
         efforts, having = set[str](), set[int]()
         for target in reversed(targets):  # what a command has from the turn goes with the turn
@@ -217,16 +217,14 @@ def _zipped(value: Any) -> bytes:
     return zipped(packed(value))
 
 
-def _target(scope: Scope, record: Record, keyed_digest: Callable[[str], str]) -> Target:
+def _target(scope: Scope, record: Record) -> Target:
     """Return the turn to erase with what its erasure must know of the turn before it."""
     past = scope.lineage(Tip(record.turn - (record.status != "command"), record.parent))
     of_parent = turns.c.hash == record.parent, index.among(turns.c.session, scope.sessions)
     parent = scope.connection.execute(select(ANCHOR).where(*of_parent)).first()
     rows = past.changes([event["effort"] for event in record.events if "effort" in event])
     efforts = {name: effort_of(row) for name, row in rows.items()}
-    named = (message for message in record.messages if message["data"].get("id"))
-    ids = tuple(known_again(message, keyed_digest) for message in named)
-    return Target(record, efforts, anchor_of(parent), ids)
+    return Target(record, efforts, anchor_of(parent))
 
 
 def _bury(scope: Scope, target: Target) -> dict[tuple[int, int], Carried]:

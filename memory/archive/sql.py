@@ -214,7 +214,7 @@ class SqlArchive(Archive):
 
     def erase(self, owner: Owner, tip: Tip, turn: int) -> Erased:
         with self._writing(owner, copies=True) as scope:
-            erased = scope.erase(tip, turn, self.keyed_digest)
+            erased = scope.erase(tip, turn)
         self._reader.forget()
         self._vectors.look_again(owner)
         return replace(erased, left=self.database.sweep())

@@ -14,7 +14,7 @@ from ...memory.messages import answered
 from ...memory.record import Owner
 from ...memory.state_block import as_users_see
 from ...memory.view import ArchiveView, past
-from .edits import MOST_TURNS, Compared, compared, identity, without_erased
+from .edits import MOST_TURNS, Compared, compared, identity
 from .langchain_messages import (
     MADE_HERE,
     cleaned,
@@ -138,8 +138,6 @@ def told_apart(state: TurnState, owner: Owner, archive: Archive) -> SplitInput:
     known = compared(past_messages, numbers, view)
     if known.unknown and not owner.namespace:
         known = _sent_again(past_messages, known, view)
-    if len(arrived.new) > 1:
-        arrived = replace(arrived, new=_without_erased(arrived.new, view))
     arrived = replace(arrived, known=known)
     if owner.namespace:  # other agents may have spoken before the question
         return arrived
@@ -148,18 +146,6 @@ def told_apart(state: TurnState, owner: Owner, archive: Archive) -> SplitInput:
     if start := _new_question(arrived.new, view):
         return _without_history(arrived, start, view)
     return arrived
-
-
-def _without_erased(new: Sequence[BaseMessage], view: ArchiveView) -> list[BaseMessage]:
-    """Return new messages without those of erased turns, which a client may still have.
-
-    A question that it asks again stays.
-    """
-    left = without_erased(new, view)
-    if left[-1:] == [*new[-1:]]:
-        return left
-    asked = [*takewhile(lambda message: message.type == "human", reversed(new))][::-1]
-    return [*without_erased(new[: len(new) - len(asked)], view), *asked]
 
 
 def is_all_answered(state: TurnState, owner: Owner, archive: Archive) -> bool:
@@ -222,14 +208,14 @@ def _after_unanswered(new: Sequence[BaseMessage], start: int, last: int, view: A
 
 
 def _unanswered(view: ArchiveView) -> list[int]:
-    """Return the turn of each question behind the last answer, but for those of erased turns."""
+    """Return the turn of each question behind the last answer."""
     found: list[int] = []
     for turn in range(view.tip.turn, 0, -1):
         for record in view.turns([turn]):
             kinds = [message["type"] for message in reversed(record.messages)]
             asked = [*takewhile(lambda kind: kind == "human", kinds)]
             found += [turn] * len(asked)
-            if record.status != "erased" and len(asked) < len(kinds):
+            if len(asked) < len(kinds):
                 return found
     return found
 
@@ -262,10 +248,10 @@ def _without_history(arrived: SplitInput, start: int, view: ArchiveView) -> Spli
 
 
 def _last_answered(view: ArchiveView) -> int:
-    """Return the number of the newest turn that has an answer or was erased, 0 without any."""
+    """Return the number of the newest turn that has an answer, 0 without any."""
     for turn in range(view.tip.turn, 0, -1):
         for record in view.turns([turn]):
-            if record.status == "erased" or any(m["type"] in MADE_HERE for m in record.messages):
+            if any(message["type"] in MADE_HERE for message in record.messages):
                 return turn
     return 0
 

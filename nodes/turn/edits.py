@@ -11,9 +11,7 @@ from typing import Any, NamedTuple
 
 from langchain_core.messages import BaseMessage
 
-from ...memory.archive.protocol import Archive
 from ...memory.archive.records import mark
-from ...memory.erasing import known_again
 from ...memory.messages import Message, calls, digest, fingerprint
 from ...memory.recalled import stored
 from ...memory.record import Record
@@ -76,8 +74,7 @@ def compared(
     """Compare the messages before a new turn with the archived turns, each at its place.
 
     `numbers` are those of turns by the ids of messages, as far as they are known. A message that
-    is missing is no edit. What stands before all known messages, such as a summary, is left alone,
-    and so is what stands at the place of an erased turn.
+    is missing is no edit. What stands before all known messages, such as a summary, is left alone.
     """
     last = view.tip.turn
     if not messages or not last:
@@ -97,7 +94,8 @@ def _compared_from(
     """Compare messages with the archived turns from the first one on."""
     last = view.tip.turn
     records = view.turns(range(first, last + 1))
-    messages = _without_erased(messages, records, view.archive)
+    erased = {record.turn for record in records if record.status == "erased"}
+    messages = _without_erased(messages, numbers, erased)
     if not messages:
         return Compared()
     archived = [
@@ -117,39 +115,30 @@ def _compared_from(
     for at, original in edited.items():
         if plain[at]["type"] == "human":
             questions.setdefault(original.turn, []).append(messages[at])
-    erased = {record.turn for record in records if record.status == "erased"}
     edits = dict(_edits(edited, plain))
     newest = max(turns.keys() - edits, default=first - 1)
     while newest + 1 in erased:
         newest += 1
     before = messages[: min(places, default=len(messages))]
-    if first > 1 or first in erased:  # of the turns before those that were read, or of erased ones
+    if first > 1:  # of the turns before those that were read
         before = [message for message in before if message.type == "system"]
-    unknown = _unknown(messages, places, archived, erased)
+    unknown = _unknown(messages, places, archived)
     named = [messages[at] for at, one in places.items() if _key(plain[at]) == _key(one.stored)]
     return Compared(turns, edits, questions, unknown, before, newest, named)
 
 
-def without_erased(messages: Sequence[BaseMessage], view: ArchiveView) -> list[BaseMessage]:
-    """Return messages without those of erased turns, which a client may send with their ids."""
-    last = view.tip.turn
-    records = view.turns(range(max(1, last - MOST_TURNS + 1), last + 1))
-    return _without_erased(messages, records, view.archive)
-
-
 def _without_erased(
-    messages: Sequence[BaseMessage], records: Sequence[Record], archive: Archive
+    messages: Sequence[BaseMessage], numbers: Mapping[str, int], erased: Collection[int]
 ) -> list[BaseMessage]:
-    events = (event for one in records if one.status == "erased" for event in one.events)
-    erased = {name for event in events if event["type"] == "erased" for name in event["ids"]}
-    if not erased:
-        return [*messages]
-    archived = {_key(message) for record in records for message in record.messages}
-    return [
-        message
-        for message, plain in zip(messages, to_dicts(messages), strict=True)
-        if _key(plain) in archived or known_again(plain, archive.keyed_digest) not in erased
-    ]
+    """Return the messages of a state without those that it has of erased turns.
+
+    They are there if an erasure was interrupted.
+    """
+    left, number = list[BaseMessage](), 0
+    for message in messages:
+        number = numbers.get(message.id or "", number)
+        left += [] if number in erased else [message]
+    return left
 
 
 def _in_order(
@@ -264,18 +253,15 @@ def _unknown(
     messages: Sequence[BaseMessage],
     places: Mapping[int, _Archived],
     archived: Sequence[_Archived],
-    erased: Collection[int],
 ) -> tuple[BaseMessage, ...]:
-    """Return those that no turn has, but for those before all known ones or of erased turns."""
-    ids, unknown, before = {_key(one.stored) for one in archived}, list[BaseMessage](), 0
-    for at in range(min(places, default=0), len(messages)):
-        if at in places:
-            before = places[at].turn
-        elif (messages[at].type, messages[at].id) not in ids:
-            after = next((places[later].turn for later in sorted(places) if later > at), None)
-            if not any(before < turn and (after is None or turn < after) for turn in erased):
-                unknown.append(messages[at])
-    return tuple(unknown)
+    """Return those that no turn has, but for those before all known ones."""
+    ids = {_key(one.stored) for one in archived}
+    first = min(places, default=0)
+    return tuple(
+        message
+        for at, message in enumerate(messages[first:], first)
+        if at not in places and (message.type, message.id) not in ids
+    )
 
 
 def identity(message: Message) -> list[Any]:

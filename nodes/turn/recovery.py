@@ -20,7 +20,7 @@ from ...memory.search.embeddings import Embedder
 from ...memory.state_block import as_users_see, with_blocks
 from ...memory.view import every_turn, past
 from .arrivals import SplitInput, boundaries, split_messages, turn_numbers
-from .edits import MOST_TURNS, Compared, identity, without_erased
+from .edits import MOST_TURNS, Compared, identity
 from .langchain_messages import (
     MADE_HERE,
     cleaned,
@@ -218,25 +218,19 @@ def remembered(state: TurnState, archive: Archive, owner: Owner, window: int) ->
     The thread continues the archived turn that its messages end; without one, the turn that an
     erasure noted for it. Else its state is as it was, with the newest archived turn as `unseen`.
     """
-    sent: list[BaseMessage] = [*state.get("messages", [])]
-    question = question_start(sent)
-    history, messages = sent[:question], sent
-    if history and (tip := archive.newest(owner)):
-        history = without_erased(history, past(archive, owner, tip))
-        messages = [*history, *sent[question:]]
-        state = updated(state, {"messages": messages})
-    may_have_erased = len(messages) == len(sent)
-    end = _end(messages, len(history), archive, owner, may_have_erased=may_have_erased)
+    messages: list[BaseMessage] = [*state.get("messages", [])]
+    question = question_start(messages)
+    end = _end(messages, question, archive, owner)
     if end is None:
         if (noted := archive.reseeding(owner)) is not None:
             before = state_at(archive, owner, noted, window)
             return updated(before, {"messages": [*before["messages"], *messages]})
-        newest = None if history else archive.newest(owner)
+        newest = None if question else archive.newest(owner)
         return updated(state, {"unseen": newest}) if newest else state
-    at, rest, tip = end
+    at, tip = end
     turns = _aligned(messages[: at + 1], archive, owner, tip)
     update = {
-        "messages": [*messages[: at + 1], *messages[rest:]],
+        "messages": messages,
         "asked": turn_numbers(dict(islice(turns.items(), window))),
         "archived": messages[at].id or "",
     }
@@ -251,7 +245,7 @@ def _aligned(
     plain, end = to_dicts(history), len(history)
     numbers = range(max(1, tip.turn - MOST_TURNS + 1), tip.turn + 1)
     for record in reversed(archive.at(owner, tip).turns(numbers)):
-        begin = _before_turn(plain[:end], record.messages) if record.messages else end
+        begin = _before_turn(plain[:end], record.messages)
         if begin is None:
             break
         if begin < end:
@@ -260,19 +254,13 @@ def _aligned(
 
 
 def _end(
-    messages: Sequence[BaseMessage],
-    question: int,
-    archive: Archive,
-    owner: Owner,
-    *,
-    may_have_erased: bool,
-) -> tuple[int, int, Tip] | None:
+    messages: Sequence[BaseMessage], question: int, archive: Archive, owner: Owner
+) -> tuple[int, Tip] | None:
     """Return the position of the newest message that ends an archived turn, and that turn.
 
-    All messages up to it belong to the past of that turn. The user's last question, which begins at
-    `question`, is never such an end: whoever tries a failed turn again repeats it. The second
-    position is that of the rest, without the messages of turns that are erased since, which without
-    ids only their number tells.
+    All messages up to it belong to the past of that turn; the erased turns that follow it are of
+    the past too. The user's last question, which begins at `question`, is never such an end:
+    whoever tries a failed turn again repeats it.
     """
     plain = to_dicts(messages)
     marks = [mark([message]) for message in plain]
@@ -286,12 +274,7 @@ def _end(
         history = plain[: at + 1]
         for tip in _by_likelihood(archive, owner, tips[marks[at]][:_ALIKE], history):
             if _is_past_of(history, archive, owner, tip):
-                after, between = _after_erased(archive, owner, tip), messages[at + 1 : question]
-                if not may_have_erased:
-                    return at, at + 1, after
-                if len(turns_of(between)) in {0, after.turn - tip.turn}:
-                    return at, max(at + 1, question), after
-                return at, at + 1, tip
+                return at, _after_erased(archive, owner, tip)
     return None
 
 
@@ -321,30 +304,25 @@ def _by_likelihood(
 def _is_past_of(history: Sequence[Message], archive: Archive, owner: Owner, tip: Tip) -> bool:
     """Tell whether a history consists of the newest turns up to `tip`.
 
-    It may lack calls and results, which clients do not keep, and an erased turn may be in it or
-    not. If it has the last turn with the archive's message ids, or the last two turns, earlier
-    turns may be missing, or other messages, such as a summary, may replace them.
+    It may lack calls and results, which clients do not keep. If it has the last turn with the
+    archive's message ids, or the last two turns, earlier turns may be missing, or other messages,
+    such as a summary, may replace them.
     """
-    # The positions up to which the history may still be unmatched: an erased turn leaves two.
-    starts, has_own_ids, matched = {len(history)}, False, 0
+    end, has_own_ids, matched = len(history), False, 0
     for last in range(tip.turn, 0, -MOST_TURNS):
         numbers = range(max(1, last - MOST_TURNS + 1), last + 1)
         records = archive.at(owner, tip).turns(numbers)
         for record in reversed(records):
-            ends = starts
-            if record.status == "erased":
-                starts = ends | {_turn_start(history, end) for end in ends}
-            else:
-                matches = (_before_turn(history[:end], record.messages) for end in ends)
-                starts = {start for start in matches if start is not None}
-            if not starts:
+            start = _before_turn(history[:end], record.messages)
+            if start is None:
                 is_telling = has_own_ids or matched >= _TELLING
-                return is_telling and any(_unedited(history[:end], records) for end in ends)
-            matched += record.status != "erased"
-            if ends == {len(history)}:
-                has_own_ids = {*_ids(history[min(starts) :])} <= {*_ids(record.messages)}
-            if 0 in starts:
+                return is_telling and _unedited(history[:end], records)
+            matched += bool(record.messages)
+            if end == len(history):
+                has_own_ids = {*_ids(history[start:])} <= {*_ids(record.messages)}
+            if start == 0:
                 return True
+            end = start
     return False
 
 
@@ -360,14 +338,6 @@ def _unedited(history: Sequence[Message], records: Sequence[Record]) -> bool:
 
 def _ids(messages: Sequence[Message]) -> list[str | None]:
     return [message["data"].get("id") for message in messages]
-
-
-def _turn_start(history: Sequence[Message], end: int) -> int:
-    """Return the position where the turn that ends before `end` begins."""
-    at = end - 1
-    while at and not (history[at]["type"] == "human" and history[at - 1]["type"] != "human"):
-        at -= 1
-    return at
 
 
 def _adopted(state: TurnState, archive: Archive, owner: Owner, language: str) -> TurnState:

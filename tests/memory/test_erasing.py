@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from ebbtide.memory.efforts import Effort
-from ebbtide.memory.erasing import Carried, Target, known_again
+from ebbtide.memory.erasing import Carried, Target
 from ebbtide.memory.record import Event, Group, Record
 from tests.memory.turns import concluded, opened, turn
 
@@ -42,17 +42,6 @@ def test_tombstone_keeps_place_and_digest() -> None:
 
     assert after.events == ({"type": "opened", "effort": "a", "goal": "", "tokens": 7},)
     assert (after.messages, after.status, after.tip) == ((), "erased", of.record.tip)
-
-
-def test_tombstone_knows_messages_again() -> None:
-    """It has what the ids of the messages were replaced by, in an event, and no id."""
-    group = turn(2, SAID, ["a"], [])
-    names = tuple(known_again(message, lambda text: text[::-1]) for message in group.messages)
-
-    after = Target(record(group), ids=names).tombstone()
-
-    assert names
-    assert after.events == ({"type": "erased", "ids": [*names]},)
 
 
 def test_what_the_turn_only_repeats_stays() -> None:

@@ -23,7 +23,7 @@ from langgraph.graph import MessagesState, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import interrupt
 
-from ebbtide import InputError, TipNotFoundError, build_memory_graph, commands, erase
+from ebbtide import InputError, TipNotFoundError, build_memory_graph, commands
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner
 from ebbtide.prompts.loader import render
@@ -420,19 +420,6 @@ def test_a_history_without_tools_is_known(tmp_path: Path) -> None:
 
     assert place(chat, state) == (2, 1)
     assert [len(record.messages) for record in chat.records(state)] == [4, 2]
-
-
-@pytest.mark.parametrize("turn", [1, 2, 3])
-def test_what_was_erased_is_not_adopted(tmp_path: Path, turn: int) -> None:
-    """A client that still has an erased turn goes on, and does not bring its text back."""
-    first, history = lived(tmp_path)
-    erase(first.agent, THREAD, turn)
-    chat = afresh(tmp_path)
-
-    state = chat.agent.invoke({"messages": [*history, ("user", "And?")]}, THREAD)
-
-    assert place(chat, state) == (4, 1)
-    assert f"Question {turn}." not in lineage(chat, state)
 
 
 def test_nothing_new_is_an_error(tmp_path: Path) -> None:
