@@ -133,6 +133,8 @@ def _context_page(talk: Conversation, question: str | None) -> Page:
     resumed = ", what resuming it sends" if context.unfinished else ""
     total = f"turn {context.turn}{resumed}: {context.total:,} of {talk.budget:,} tokens"
     yield Text(total, style="bold")
+    if context.missing:
+        yield _note(f"not shown: {context.missing}")
     table = Table("Part", Column("Turn", justify="right"), Column("Tokens", justify="right"))
     for part in context.parts:
         turn = "" if part.turn is None else str(part.turn)

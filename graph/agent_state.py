@@ -14,20 +14,18 @@ from ..memory.tool_names import MEMORY_TOOLS
 from ..nodes.turn.arrivals import split_messages
 from ..nodes.turn.langchain_messages import messages_in_state
 from ..nodes.turn.state import Bookkeeping, Memory, TurnState, merged, unpacked, updated
-from ..nodes.turn.turn import question_id, running
+from ..nodes.turn.turn import running
 
 
 class MemoryAgentState(AgentState[Any]):
     """The state of a thread beside its messages, which are the input.
 
-    `ebbtide_request` is the key under which the middleware keeps the last request of the turn,
-    `ebbtide_replaced` has messages of the running turn as other middleware replaced them,
-    `ebbtide_turn` all of its messages if another middleware took some out of the state.
+    `ebbtide_turn` has the messages of the running turn up to the last answer: other middleware may
+    take some out of the state. `ebbtide_replaced` has those that it replaced.
     """
 
     memory: NotRequired[Annotated[Memory, OmitFromInput, merged]]
     bookkeeping: NotRequired[Annotated[Bookkeeping, OmitFromInput, merged]]
-    ebbtide_request: NotRequired[Annotated[str, PrivateStateAttr]]
     ebbtide_replaced: NotRequired[Annotated[dict[str, AnyMessage], PrivateStateAttr]]
     ebbtide_turn: NotRequired[Annotated[list[AnyMessage], PrivateStateAttr]]
 
@@ -76,21 +74,10 @@ def as_edited(state: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**state, "messages": messages}
 
 
-def is_without_question(state: TurnState) -> bool:
-    """Tell whether what the user said last in the running turn is not among the messages."""
-    question = question_id(state)
-    return bool(question) and question not in {message.id for message in state["messages"]}
-
-
 def check_messages(state: TurnState) -> None:
-    """Raise `SettingsError` if another middleware removed the question or refused a call late."""
-    messages = state["messages"]
-    if is_without_question(state):
-        raise SettingsError(
-            "another middleware removed the user's message of this turn: do not use middleware "
-            "that summarises or trims messages, such as SummarizationMiddleware"
-        )
-    results = takewhile(lambda message: isinstance(message, ToolMessage), reversed(messages))
+    """Raise `SettingsError` if another middleware refused a call after it had run."""
+    ended = reversed(state["messages"])
+    results = takewhile(lambda message: isinstance(message, ToolMessage), ended)
     memory_calls = [
         m.tool_call_id for m in results if isinstance(m, ToolMessage) and m.name in MEMORY_TOOLS
     ]

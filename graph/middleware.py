@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Unpack, cast
 
+from cachetools import LRUCache
 from langchain.agents.middleware import (
     AgentMiddleware,
     ExtendedModelResponse,
@@ -20,9 +21,7 @@ from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import set_config_context
-from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command, Overwrite
 from typing_extensions import TypedDict
@@ -30,6 +29,7 @@ from typing_extensions import TypedDict
 from ..memory.archive.protocol import Archive
 from ..memory.attention.law import Attention
 from ..memory.errors import SessionNotFoundError
+from ..memory.locks import CACHES
 from ..memory.messages import answered, unanswered
 from ..memory.prices import AttachmentPrice
 from ..memory.record import Owner
@@ -63,9 +63,8 @@ from .agent_state import (
     with_new,
 )
 from .hand_over import hand_over
-from .kept import KeptRequests
-from .probe import UnknownModel, probed, taken_by_probe
-from .requests import OverBudgetError, is_summary
+from .models import UnknownModel
+from .requests import OverBudgetError, is_summary, whole_turn
 from .sending import (
     answer_schemas,
     at_last,
@@ -76,6 +75,9 @@ from .sending import (
     too_large,
     window_after,
 )
+
+_REQUESTS = 1_000
+"""Turns whose last request is kept at once. Only turns that broke off are ever too many."""
 
 
 class AgentOptions(TypedDict, total=False):
@@ -128,7 +130,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         # The anchor has no model of its own: if the agent's is not known, the given one writes it.
         models = {**graph.parts.models, "anchor": graph.parts.models["summary"]}
         self._initial = replace(graph.parts, models=models)
-        self._kept = KeptRequests()
+        self._requests = LRUCache[str, AgentParts](_REQUESTS)
 
     def __repr__(self) -> str:
         """Return where the data is, and the settings that are no defaults."""
@@ -157,8 +159,6 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> AIMessage | ExtendedModelResponse[Any]:
         """Send the working context instead of the messages."""
-        if taken_by_probe(request):
-            return AIMessage("")
 
         def sent(call: Call) -> ExtendedModelResponse[Any]:
             given = request_of(request, call)
@@ -185,8 +185,6 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> AIMessage | ExtendedModelResponse[Any]:
         """Do what `wrap_model_call` does, without holding a thread while the model answers."""
-        if taken_by_probe(request):
-            return AIMessage("")
 
         async def sent(call: Call) -> ExtendedModelResponse[Any]:
             given = request_of(request, call)
@@ -269,22 +267,6 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         update = await asyncio.to_thread(self._committed, state, runtime, new)
         return await asyncio.to_thread(self._end, update, state, runtime)
 
-    def parts(
-        self,
-        agent: CompiledStateGraph[Any, Any, Any, Any],
-        config: RunnableConfig,
-        state: Mapping[str, Any],
-        runtime: Runtime[Any],
-    ) -> AgentParts:
-        """Return the parts of an agent for its next call, in a run with this config and state.
-
-        The context and the store of `runtime` are used. A model chosen by another middleware is
-        ignored, since a command may run with another context than the turns. Raises `SettingsError`
-        if a middleware fails, or reads a context that is not given.
-        """
-        request, is_own = probed(agent, config, state, runtime)
-        return self._parts_from(request, known=is_own)
-
     def sized(self, state: Mapping[str, Any]) -> AgentParts:
         """Return the parts without a request: the thread's last sizes, no model of the agent.
 
@@ -298,7 +280,9 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     def _parts(self, state: Mapping[str, Any]) -> AgentParts:
         """Return the parts of the turn's last request, without one in this process `sized`."""
-        return self._kept.parts(state) or self.sized(state)
+        with CACHES:
+            known = self._requests.get(unpacked(state).get("nonce", ""))
+        return known or self.sized(state)
 
     def _begin(
         self, state: MemoryAgentState, runtime: Runtime[Any], new: Sequence[BaseMessage]
@@ -307,7 +291,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
         Raises `SessionNotFoundError` if all that is new is another user's.
         """
-        state = self._kept.whole(state)
+        state = whole_turn(state)
         turn_state, own = read_state(state, runtime, self._initial), new_messages(state)
         if own and not new:
             raise SessionNotFoundError(self._owner(state, runtime)[0].thread)
@@ -317,13 +301,10 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             is_of_another = self._owner(state, runtime)[1]
             new = [m for m in new if m.id in applied] if is_of_another else new
         turn_state = with_new(turn_state, new)
-        guessed = replace(self.sized(state), guessed=True)
-        update = begin_turn(turn_state, runtime, parts=guessed)
-        begun = state_after(turn_state, update)
-        key = self._kept.begin(running(begun))
+        update = begin_turn(turn_state, runtime, parts=self.sized(state))
+        turn = running(state_after(turn_state, update))
         update = repacked(update, turn_state, self._settings(runtime))
-        # A turn that broke off may have left its own.
-        return {**update, "ebbtide_request": key, "ebbtide_replaced": {}, "ebbtide_turn": []}
+        return {**update, "ebbtide_replaced": {}, "ebbtide_turn": turn}
 
     def _owner(self, state: Mapping[str, Any], runtime: Any) -> tuple[Owner, bool]:
         """Return the session of a run, and whether the state is another user's."""
@@ -347,15 +328,16 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         self, update: dict[str, Any], state: MemoryAgentState, runtime: Runtime[Any]
     ) -> dict[str, Any]:
         """Return the update that ends the turn, and drop its request."""
-        self._kept.drop(state)
-        update = repacked(update, unpacked(state), self._settings(runtime))
-        return {**update, "ebbtide_turn": []} if state.get("ebbtide_turn") else update
+        turn_state = unpacked(state)
+        with CACHES:
+            self._requests.pop(turn_state.get("nonce", ""), None)
+        return {**repacked(update, turn_state, self._settings(runtime)), "ebbtide_turn": []}
 
     def _memory_calls(
         self, state: MemoryAgentState, runtime: Runtime[Any]
     ) -> tuple[TurnState, AgentParts | None]:
         """Return the state, and the parts if calls of memory tools, or invalid ones, wait."""
-        whole = as_edited(self._kept.whole(state))
+        whole = as_edited(whole_turn(state))
         turn_state = read_state(whole, runtime, self._initial)
         messages = to_dicts(running(turn_state))
         app_tools = {call["name"]: cast("Any", None) for call in waiting(messages, MEMORY_TOOLS)}
@@ -382,16 +364,17 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             there = messages_in_state(state["messages"])
             messages = [message for message in there if message.id in kept]
             update |= {"part": left["part"], "messages": Overwrite([*messages, *results])}
-            own |= self._kept.without_left(state, kept)
+            turn, replaced = state.get("ebbtide_turn", ()), state.get("ebbtide_replaced", {})
+            own["ebbtide_turn"] = [message for message in turn if message.id in kept]
+            own["ebbtide_replaced"] = {name: replaced[name] for name in replaced.keys() & kept}
         if not update:
             return None
         return {**repacked(update, turn_state, self._settings(runtime)), **own}
 
     def _asked(self, request: ModelRequest[Any]) -> tuple[TurnState, AgentParts]:
         """Return the state with the running turn whole, and the parts of a request."""
-        self._kept.recover(request.state)
         parts = self._parts_from(request)
-        return read_state(self._kept.whole(request.state), request.runtime, parts), parts
+        return read_state(whole_turn(request.state), request.runtime, parts), parts
 
     def _call(
         self, request: ModelRequest[Any], known: Mapping[str, Any], window: int | None = None
@@ -422,38 +405,34 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """Return the response with the update of the state."""
         ended = response.structured_response is not None
         final_call = replace(call, limit=None) if ended else call
-        update = final_call.answered(response.result)
+        update = with_message_ids(final_call.answered(response.result))
         shown = replace(response, result=update.pop("messages"))
-        before = read_state(self._kept.whole(request.state), request.runtime, call.parts)
+        before = read_state(whole_turn(request.state), request.runtime, call.parts)
         whole = running(before)
         turn = [*(one for one in whole if not is_summary(one)), *shown.result]
-        key = self._kept.keep(request.state, call.parts, turn)
-        there = {message.id for message in request.state["messages"]}
-        gone = {} if all(one.id in there for one in whole) else {"ebbtide_turn": turn}
+        with CACHES:
+            self._requests[call.state.get("nonce", "")] = call.parts
         replaced = update.pop("ebbtide_replaced", None)
         update = repacked(update, before, call.settings)
         if replaced is not None:
             update["ebbtide_replaced"] = replaced
-        update |= {**gone, "ebbtide_request": key}
-        return ExtendedModelResponse(shown, Command(update=update))
+        return ExtendedModelResponse(shown, Command(update={**update, "ebbtide_turn": turn}))
 
     def _hand_over(self, request: ToolCallRequest, command: Command[Any]) -> None:
         """Commit the turn of an agent that hands over to another agent."""
-        raw, runtime = self._kept.whole(request.state), request.runtime
+        raw, runtime = whole_turn(request.state), request.runtime
         hand_over(unpacked(raw), runtime, request.tool_call, command, parts=self._parts(raw))
 
-    def _parts_from(self, request: ModelRequest[Any], *, known: bool = True) -> AgentParts:
-        """Return the parts of the agent that sends a request; its model may not be `known`."""
+    def _parts_from(self, request: ModelRequest[Any]) -> AgentParts:
+        """Return the parts of the agent that sends a request."""
         initial = self._initial
         parts = tool_parts(
             [*request.tools, *answer_schemas(request.response_format)], initial.count
         )
-        parts["system"] = request.system_prompt or ""
-        if known:
-            own, given = request.model, initial.models.items()
-            models = {what: own if isinstance(m, UnknownModel) else m for what, m in given}
-            parts |= {"model": own, "models": {**models, "anchor": own}}
-        return replace(initial, **parts)
+        own, given = request.model, initial.models.items()
+        models = {what: own if isinstance(m, UnknownModel) else m for what, m in given}
+        parts |= {"model": own, "models": {**models, "anchor": own}}
+        return replace(initial, **parts, system=request.system_prompt or "")
 
     def _committed(
         self, state: MemoryAgentState, runtime: Runtime[Any], new: Sequence[BaseMessage]
@@ -463,7 +442,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         A middleware before this one may have ended the run before the turn began. A turn that
         another middleware broke off is settled when the user's next message arrives.
         """
-        there, state = state["messages"], self._kept.whole(state)
+        there, state = state["messages"], whole_turn(state)
         parts, update = self._parts(state), cast("dict[str, Any]", {})
         turn_state = read_state(state, runtime, parts)
         if new:

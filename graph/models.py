@@ -3,10 +3,12 @@
 import logging
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
 
+from ..memory.errors import SettingsError
 from ..testing import ScriptedModel
 
 _log = logging.getLogger("ebbtide.models")
@@ -43,3 +45,22 @@ def model_name(name: str | None, environment: Mapping[str, str]) -> str:
     ('openai:gpt-5-mini', 'scripted')
     """
     return name or ("openai:gpt-5-mini" if environment.get("OPENAI_API_KEY") else SCRIPTED)
+
+
+class UnknownModel(BaseChatModel):
+    """Stands for the model of a middleware's agent: it depends on the request."""
+
+    @property
+    def _llm_type(self) -> str:
+        return "unknown"
+
+    def _generate(self, *_given: Any, **_more: Any) -> Any:
+        raise self.error
+
+    @property
+    def error(self) -> SettingsError:
+        """The error of whoever needs the model."""
+        return SettingsError(
+            "the middleware knows the agent's model only during a turn: give EbbtideMiddleware a "
+            "summary_model=, and an extraction_model= and a compression_model="
+        )

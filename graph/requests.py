@@ -18,8 +18,8 @@ from ..memory.fences import NAME
 from ..memory.messages import digest
 from ..memory.tokens import TokenCounter, count_messages
 from ..nodes.call_model import Call
-from ..nodes.turn.langchain_messages import to_dicts
-from ..nodes.turn.state import updated
+from ..nodes.turn.langchain_messages import messages_in_state, to_dicts
+from ..nodes.turn.state import unpacked, updated
 
 _OF_MIDDLEWARE = frozenset({"lc_internal_call", "lc_source"})
 """Metadata of calls that LangChain's middleware makes for itself, as its selector of tools does."""
@@ -136,6 +136,14 @@ def rejoined(
             whole[found] = message
         at = at + 1 if found is None else found
     return [*messages[:begin], *whole]
+
+
+def whole_turn(state: Any) -> Any:
+    """Return the state with the running turn whole, as other middleware replaced messages."""
+    replaced, archived = state.get("ebbtide_replaced") or {}, unpacked(state).get("archived")
+    messages = messages_in_state(state.get("messages"))
+    messages = rejoined(messages, state.get("ebbtide_turn") or (), archived)
+    return {**state, "messages": [replaced.get(str(one.id), one) for one in messages]}
 
 
 def is_summary(message: BaseMessage) -> bool:

@@ -329,6 +329,7 @@ def _context(call: _CommandCall) -> dict[str, Any]:
         "parts": [{"name": p.name, "turn": p.turn, "tokens": p.tokens} for p in context.parts],
         "messages": messages_to_dict(context.messages),
         "tools": context.tools,
+        "missing": context.missing,
     }
 
 

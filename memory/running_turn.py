@@ -66,8 +66,8 @@ class RunningTurn:
 
     In tokens: `room` is what the budget leaves beside instructions and tool schemas, `free` what it
     leaves for recalled text, `used` what the last call took of `room`, `short` what this call alone
-    lacks of it. The room is `guessed` from the last turn until a request tells it. `plan` is what
-    the context shows, None before the first one. With an `embedder` searches go by meaning too.
+    lacks of it. `plan` is what the context shows, None before the first one. With an `embedder`
+    searches go by meaning too.
     `related` returns qualified ids of efforts of the user's other sessions, best first.
     `refused` are the kinds of attachments that the model does not take, `provider` serves it.
     `results` are those of earlier calls in the same message. `now` is the time, "" for none, and
@@ -85,7 +85,6 @@ class RunningTurn:
     free: int
     used: int = 0
     short: int = 0
-    guessed: bool = False
     plan: Plan | None = None
     embedder: Embedder | None = None
     related: Callable[[str], Sequence[str]] | None = None

@@ -116,8 +116,7 @@ def _plan_and_notes(
     for banner in update["banners"]:
         runtime.stream_writer({"banner": banner})
     update["events"] += [*dated(work), *hinted(work)]
-    # How much room there is, the middleware knows at the first call alone.
-    due = bool(work.state.open) and (work.guessed or outgrown(work) is not None)
+    due = bool(work.state.open) and outgrown(work) is not None
     return {**update, "due": due}
 
 

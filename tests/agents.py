@@ -132,7 +132,11 @@ def talk(root: Path, answers: Any, structured: Any = None, **options: Any) -> Ta
 
 
 def with_middleware(model: BaseChatModel, **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """Return an agent of `create_agent` with the memory, given what `create_memory_agent` is."""
+    """Return an agent of `create_agent` with the memory, given what `create_memory_agent` is.
+
+    Commands that ask a model need a summary model.
+    """
+    options.setdefault("summary_model", model)
     own = {"tools", "system_prompt", "checkpointer", "store"} & options.keys()
     given = {name: options.pop(name) for name in own}
     agent: Any = create_agent(model, middleware=[EbbtideMiddleware(**options)], **given)

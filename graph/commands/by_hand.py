@@ -46,7 +46,7 @@ def _run_by_hand(
     for name, value in arguments.items():
         if not isinstance(value, str | None):
             raise CommandError(f"{name} must be a text, got {value!r}")
-    thread = resting(agent, config, context).with_sizes()
+    thread = resting(agent, config, context)
     if verb == "close":
         thread.checked("summary")
     call = {"name": f"{verb}_effort", "args": clean(arguments), "id": f"call_{uuid4().hex}"}

@@ -218,7 +218,7 @@ def rebuild_anchor(
     turn. Raises `CommandError` if anchors are off, `TurnRunningError` if a turn is not
     finished.
     """
-    thread = _changeable(agent, config, context).with_sizes()
+    thread = _changeable(agent, config, context)
     if thread.settings.anchor == "off":
         raise CommandError("the setting anchor is off, so there is no anchor to rebuild")
     if model:

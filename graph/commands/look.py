@@ -35,7 +35,7 @@ from ...nodes.turn.state import AgentState, unpacked
 from ...nodes.turn.turn import left_rounds, put_back
 from ...nodes.turn.updates import effort_state, tip_of
 from ...prompts.loader import render
-from ..build import Node
+from ..build import MemoryGraph, Node
 from .threads import Agent, Thread, newest_config, on_a_thread, thread_at
 
 PAGE = 20
@@ -275,13 +275,14 @@ class ShownContext:
     """A working context: its parts in the order in which they are sent, and the tool schemas.
 
     If `unfinished`, its turn has begun already, and this is what resuming it sends, without the
-    results of tools that have not run yet.
+    results of tools that have not run yet. `missing` tells what is not shown, "" for nothing.
     """
 
     turn: int
     parts: tuple[Part, ...]
     tools: tuple[dict[str, Any], ...]
     unfinished: bool
+    missing: str = ""
 
     @property
     def messages(self) -> list[BaseMessage]:
@@ -309,11 +310,13 @@ def show_context(
     """Return exactly what the next model call would send if the user said `message`.
 
     Without `message`, return what would be sent before it. If a turn is unfinished, return what
-    resuming that turn would send. Raises `TurnRunningError` if a turn is unfinished and `message`
-    is given, or if the process died before the message of that turn was in the state.
+    resuming that turn would send. Of an agent with the middleware, the application's prompt and
+    tools are not shown, and counted as in the thread's last call. Raises `TurnRunningError` if a
+    turn is unfinished and `message` is given, or if the process died before the message of that
+    turn was in the state.
     """
     thread = thread_at(agent, config, context)
-    return next_context(thread.with_request(_question(message)), message)
+    return next_context(thread, message)
 
 
 def next_context(thread: Thread, message: str | BaseMessage | None = None) -> ShownContext:
@@ -334,7 +337,11 @@ def next_context(thread: Thread, message: str | BaseMessage | None = None) -> Sh
     parts = rehearsed["parts"]
     if message is None and not resumed:
         parts = tuple(part for part in parts if part.name != "turn")
-    return ShownContext(rehearsed["memory"]["turn"], parts, thread.parts.schemas, resumed)
+    turn, missing = rehearsed["memory"]["turn"], ""
+    if not isinstance(thread.place.memory, MemoryGraph):
+        counted = "counted as in the last call" if thread.parts.fixed else "known after the first"
+        missing = f"the application's prompt and tools, {counted}"
+    return ShownContext(turn, parts, thread.parts.schemas, resumed, missing)
 
 
 def _question(message: str | BaseMessage | None) -> BaseMessage:

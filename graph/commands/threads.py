@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
 from itertools import chain
-from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
@@ -16,7 +16,6 @@ from langgraph.channels import BinaryOperatorAggregate
 from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.runtime import Runtime
 from langgraph.types import Overwrite, StateSnapshot
 
 from ...memory.archive.protocol import Archive
@@ -46,7 +45,7 @@ from ...nodes.turn.state import AgentState, TurnState, repacked, unpacked
 from ...nodes.turn.updates import tip_of
 from ..build import MemoryGraph, Node
 from ..middleware import EbbtideMiddleware
-from ..probe import UnknownModel
+from ..models import UnknownModel
 
 _log = logging.getLogger("ebbtide.calls")
 
@@ -121,7 +120,6 @@ class Place:
         values, is_interfered = self._own(snapshot, config, owner)
         thread = Thread(
             self,
-            self.parts,
             config,
             context,
             owner,
@@ -239,7 +237,6 @@ class Thread:
     """
 
     place: Place
-    parts: AgentParts
     config: RunnableConfig
     context: Any
     owner: Owner
@@ -250,6 +247,12 @@ class Thread:
     checkpoint: str
     inside: bool = False
     is_foreign: bool = False
+
+    @property
+    def parts(self) -> AgentParts:
+        """The agent's parts; of one with the middleware, with the sizes of its last call."""
+        memory = self.place.memory
+        return memory.parts if isinstance(memory, MemoryGraph) else memory.sized(self.values)
 
     @property
     def state(self) -> TurnState:
@@ -330,27 +333,6 @@ class Thread:
             raise TurnRunningError(self.owner.thread, self.turn)
         return self
 
-    def with_request(self, *said: BaseMessage) -> "Thread":
-        """Return the thread with the agent's parts as its next call has them after these messages.
-
-        Raises `SettingsError` if they are not known, see `EbbtideMiddleware.parts`.
-        """
-        place, memory = self.place, self.place.memory
-        if isinstance(memory, MemoryGraph):
-            return self
-        state = {**self.values, "messages": [*self.values.get("messages", ()), *said]}
-        runtime = Runtime(context=self.context, store=place.graph.store)
-        parts = memory.parts(place.agent, newest_config(self.config), state, runtime)
-        return replace(self, parts=parts)
-
-    def with_sizes(self) -> "Thread":
-        """Return what `with_request` does; if that is not known, with the thread's own sizes."""
-        try:
-            return self.with_request()
-        except SettingsError as error:
-            _log.info("thread %r: %s", self.owner.thread, error)
-            return replace(self, parts=cast("Any", self.place.memory).sized(self.values))
-
     def checked(self, what: What) -> "Thread":
         """Return the thread; raises `SettingsError` if no model for this purpose is known."""
         model = self.parts.models[what]
@@ -369,9 +351,8 @@ class Thread:
 
     def with_command(self) -> dict[str, Any]:
         """Commit the command that waits in the state, and return the memory's channels after it."""
-        sized = self.with_sizes()
-        node = Node(sized.parts, commit_command)
-        return channels(sized.rehearse(sized.values, commit_command=node))
+        node = Node(self.parts, commit_command)
+        return channels(self.rehearse(self.values, commit_command=node))
 
     def rehearse(
         self, values: Mapping[str, Any], schema: type = AgentState, **nodes: Any

@@ -45,7 +45,7 @@ from .checkpoints import Saver, complete, delete_threads, reclaim, replace_all
 _log = logging.getLogger("ebbtide.summary")
 
 _OWN_KEYS = AgentState.__annotations__.keys() | {
-    *("structured_response", "ebbtide_request", "ebbtide_replaced", "ebbtide_turn"),
+    *("structured_response", "ebbtide_replaced", "ebbtide_turn"),
 }
 """Keys of the state that an erasure rewrites or drops; all others are the application's."""
 
@@ -110,7 +110,7 @@ def erase(
     """
     if not isinstance(turn, int):
         raise SettingsError(f"turn must be the number of a turn, got {turn!r}")
-    thread = _thread_to_erase(place_of(agent), newest_config(config)).with_sizes()
+    thread = _thread_to_erase(place_of(agent), newest_config(config))
     parts, owner, saver = thread.parts, thread.owner, thread.place.saver
     archive, tip = parts.archive, thread.tip
     edits = told_apart(thread.state, owner, archive).known.edits

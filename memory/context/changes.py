@@ -66,7 +66,8 @@ def before_first_call(work: RunningTurn) -> RunningTurn:
     if plan is None or any(message["type"] == "ai" for message in work.view.running.messages):
         return work
     if not _is_made_for(work, plan):
-        return replace(work, plan=new_plan(work, "settings" if plan.room else plan.why))
+        is_unsent = plan.after_turn == work.view.tip.turn
+        return replace(work, plan=new_plan(work, plan.why if is_unsent else "settings"))
     for name, turn in _compressions(work).items():
         if turn >= plan.after_turn and plan.quotes.get(name) != turn:
             return replace(work, plan=new_plan(work, "compressed"))
@@ -269,12 +270,7 @@ def _is_late(work: RunningTurn, plan: Plan, turns: Sequence[Record]) -> bool:
 
 
 def _settings_key(work: RunningTurn) -> str:
-    """Return the fingerprint of the settings that shape a plan, the room, and what is short.
-
-    A room that is guessed is not named.
-    """
-    if work.guessed:
-        return f"{_shaping(work)}:"
+    """Return the fingerprint of the settings that shape a plan, the room, and what is short."""
     short = f"+{work.short}" if work.short else ""
     return f"{_shaping(work)}:{work.room}{short}"
 
@@ -285,10 +281,9 @@ def _shaping(work: RunningTurn) -> str:
 
 
 def _is_made_for(work: RunningTurn, plan: Plan) -> bool:
-    """Tell whether a plan was made with these settings and as much room, if that is known."""
-    if plan.key.partition(":")[0] != _shaping(work):
-        return False
-    return work.guessed or plan.usual_room == work.room + work.short
+    """Tell whether a plan was made with these settings and as much room."""
+    is_same = plan.key.partition(":")[0] == _shaping(work)
+    return is_same and plan.usual_room == work.room + work.short
 
 
 def _comparable(work: RunningTurn) -> Plan | None:

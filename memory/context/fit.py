@@ -124,11 +124,12 @@ def assemble(work: RunningTurn, fixed: Sequence[Part]) -> WorkingContext:
         plan, parts = _cut(work, new_plan(work, "high-water", inside=True))
     budget, (system, *rest) = work.settings.context_budget, fixed
     words, said = text(system.messages[0]), work.application
-    with_said, _ = fixed_parts(said.after(words, work.fences), 0, work.count)
+    texts = words, said.after(words, work.fences)
+    alone, with_said = (fixed_parts(one, 0, work.count)[0].tokens for one in texts)
     whole = said.after(work.fences.keyed(words), work.fences)
     system_message = with_content(system.messages[0], whole)
-    added, left_out = with_said.tokens - system.tokens, _omissions(work, plan)
-    first = replace(with_said, messages=(system_message,))
+    added, left_out = with_said - alone, _omissions(work, plan)
+    first = replace(system, messages=(system_message,), tokens=system.tokens + added)
     return WorkingContext((first, *rest, *parts), plan, budget, left_out, added)
 
 

@@ -34,7 +34,6 @@ from .arrivals import split_messages
 from .langchain_messages import cleaned, messages_in_state
 from .readable import readable
 from .state import TurnState, unpacked
-from .turn import question_id, running
 
 _ROLES = frozenset({"user", "human", "assistant", "ai", "system"})
 
@@ -411,29 +410,6 @@ def _id(checkpoint: CheckpointTuple) -> str:
 def _parent(checkpoint: CheckpointTuple) -> str | None:
     parent = checkpoint.parent_config
     return str(parent["configurable"]["checkpoint_id"]) if parent else None
-
-
-def turn_before_removal(state: TurnState) -> list[BaseMessage]:
-    """Return the running messages of the newest checkpoint that still has the running question.
-
-    A graph inside another one has none. Call it in a node, with a state out of which
-    another middleware took the question.
-    """
-    chosen = get_config()["configurable"]
-    saver, current = chosen.get(CONFIG_KEY_CHECKPOINTER), chosen.get("checkpoint_map", {})
-    if not isinstance(saver, BaseCheckpointSaver) or [*current] != [""]:
-        return []
-    root = {"thread_id": chosen["thread_id"], "checkpoint_ns": ""}
-    place: RunnableConfig | None = {"configurable": {**root, "checkpoint_id": current[""]}}
-    for _ in range(_PAGES[1]):
-        found = _read(partial(saver.get_tuple, place)) if place else None
-        before = unpacked(_values(found)) if found else None
-        if before is None or any(before.get(key) != state.get(key) for key in ("turn", "part")):
-            return []
-        if question_id(before) in {message.id for message in before["messages"]}:
-            return running(before)
-        place = found.parent_config if found else None
-    return []
 
 
 _RESUMING = "__pregel_resuming"

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from operator import attrgetter
@@ -84,8 +84,7 @@ class AgentParts:
     `schemas` are all tools as the provider sees them. `schema_tokens` counts the schemas of all
     tools, `app_schema_tokens` those of the application's.
     `window` has the tokens that a call may have if the model takes fewer than its profile says;
-    `short` are those of the budget that one call alone may not have. The sizes are `guessed` before
-    a request tells what the agent has.
+    `short` are those of the budget that one call alone may not have.
     `system` is the application's part of the system message. `attention` is a cache in front of
     the archive's. `fixed` has the tokens of system message and tools if only the caller knows them.
     `turn_caches` has a `TurnCache` for each turn that runs, loaded once for all its nodes.
@@ -109,7 +108,6 @@ class AgentParts:
     fixed: tuple[int, int] | None = None
     window: int | None = None
     short: int = 0
-    guessed: bool = False
     _openings: LRUCache[Any, Any] = field(default_factory=lambda: LRUCache(_OPENINGS), init=False)
     given: frozenset[What] = frozenset()
     load: Callable[[str], BaseChatModel] = init_chat_model
@@ -185,8 +183,12 @@ class AgentParts:
     )
     def opening(self, settings: Settings) -> tuple[Part, Part]:
         """Return the parts that every call has: the system message and the tool schemas."""
-        system = instructions(self.system, settings)
-        return fixed_parts(system, self.schema_tokens, self.count)
+        system, tools = fixed_parts(
+            instructions(self.system, settings), self.schema_tokens, self.count
+        )
+        if self.fixed is None:
+            return system, tools
+        return replace(system, tokens=self.fixed[0]), replace(tools, tokens=self.fixed[1])
 
     @cachedmethod(
         attrgetter("_openings"),
@@ -202,8 +204,6 @@ class AgentParts:
 
     def sizes(self, settings: Settings) -> tuple[int, int]:
         """Return the tokens of the system message and of the tool schemas."""
-        if self.fixed is not None:
-            return self.fixed
         system, tools = self.opening(settings)
         return system.tokens, tools.tokens
 

@@ -238,12 +238,6 @@ def running(state: TurnState) -> list[BaseMessage]:
     return messages[start:]
 
 
-def question_id(state: TurnState) -> str:
-    """Return the id of what the user said last in the running turn, "" for none."""
-    turn, asked = state.get("turn"), state.get("asked", {})
-    return next((name for name in reversed(asked) if asked[name] == turn), "")
-
-
 def group(
     state: TurnState,
     messages: Sequence[BaseMessage],
@@ -414,7 +408,6 @@ def _running_turn(
         used=max(0, used - fixed),
         # A plan keeps when the application says something new, with less room.
         short=parts.short + application.tokens,
-        guessed=parts.guessed,
         plan=cache.plan(state.get("plan")),
         embedder=parts.embedder,
         refused=refused,

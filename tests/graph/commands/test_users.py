@@ -1,13 +1,12 @@
 """Commands on one agent of many users: none asks, or shows, what is another user's."""
 
 import json
-from collections.abc import Callable
 from inspect import isfunction, signature
 from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware, dynamic_prompt
+from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain.chat_models import init_chat_model
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
@@ -25,7 +24,6 @@ from ebbtide import (
 )
 from tests.doubles import ScriptedModel
 from tests.graph.test_middleware_users import (
-    PROMPTS,
     USERS,
     Service,
     Tenant,
@@ -106,8 +104,6 @@ async def test_every_command(tmp_path: Path, way: str) -> None:
     assert [(name, found) for name, user, text in results if (found := leaks(text, user))] == []
     for user, model in served.models.items():
         assert leaks(wire(model), user) == []
-    shown = {user: text for name, user, text in results if name == "show_context"}
-    assert [f"{user}-iban" in shown[user] for user in USERS] == [True, True]
 
 
 @pytest.mark.parametrize("context", [None, Tenant("ann")])
@@ -138,50 +134,6 @@ def test_erase_asks_no_unknown_model(tmp_path: Path) -> None:
 
     assert (report.resummarised, report.stale) == ((), ("work",))
     assert [asked(model) for model in served.models.values()] == counts
-
-
-@pytest.mark.parametrize("context", [None, Tenant("ann")])
-def test_the_agents_own_model_for_want_of_a_context(tmp_path: Path, context: Any) -> None:
-    """It is not taken for a user's where another middleware reads the context that is missing."""
-    own = model_of("bob", [])
-
-    class Lenient(AgentMiddleware[Any, Any, Any]):
-        def wrap_model_call(self, request: Any, handler: Callable[..., Any]) -> Any:
-            user = getattr(request.runtime.context, "user_id", None)
-            return handler(request.override(model=models.get(str(user), request.model)))
-
-    models = {"ann": model_of("ann", [])}
-    served = service(tmp_path, before=Lenient(), model=own)
-    for words in ("open it", "The code is ann-code. " * 9):
-        served.say("ann", words)
-
-    with pytest.raises(SettingsError, match="summary_model="):
-        commands.close_effort(served.agent, thread("ann"), context=context)
-    erase(served.agent, thread("ann"), 1)
-
-    assert asked(own) == 0
-
-
-@dynamic_prompt
-def prompt_of(request: Any) -> str:
-    """Return the prompt of the user whom the context names."""
-    return PROMPTS[request.runtime.context.user_id]
-
-
-def test_a_prompt_by_context_and_one_model(tmp_path: Path) -> None:
-    """The model is known, as it depends on no request; the prompt is that of the context."""
-    model = model_of("ann", [])
-    served = service(tmp_path, before=prompt_of, model=model)
-    for words in ("open it", "The code is ann-code. " * 9):
-        served.say("ann", words)
-
-    shown = commands.show_context(served.agent, thread("ann"), context=Tenant("ann"))
-    closed = commands.close_effort(served.agent, thread("ann"), context=Tenant("ann"))
-
-    assert "ann-iban" in shown.messages[0].text
-    assert closed.result["summary"] == "It was ann-summary."
-    with pytest.raises(SettingsError, match="context="):
-        commands.show_context(served.agent, thread("ann"))
 
 
 def test_what_else_takes_an_agent(tmp_path: Path) -> None:
