@@ -69,7 +69,8 @@ def test_summaries_of_its_efforts_go() -> None:
 
     assert lost(concluded("a", "Of locks.", keywords=["k"]), of) == {"keywords", "summary"}
     assert lost(concluded("b", SAID), of) == set()
-    assert of.quoted_by(record(turn(2, "", ["b"], [concluded("b", SAID)])))
+    later = record(turn(2, "", ["b"], [concluded("b", SAID)]))
+    assert [*of.quoted_by([later])] == [later.tip]
 
 
 def test_constraints_go_one_by_one() -> None:
