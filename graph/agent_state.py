@@ -1,6 +1,6 @@
 """The state of a thread of `create_agent` with the memory, and the messages of a turn in it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import takewhile
 from typing import Annotated, Any, NotRequired
 from uuid import uuid4
@@ -13,7 +13,7 @@ from ..memory.errors import SettingsError
 from ..memory.tool_names import MEMORY_TOOLS
 from ..nodes.turn.arrivals import split_messages
 from ..nodes.turn.langchain_messages import messages_in_state
-from ..nodes.turn.state import Bookkeeping, Memory, TurnState, merged, unpacked, updated
+from ..nodes.turn.state import Bookkeeping, Memory, TurnState, merged, unpacked
 from ..nodes.turn.turn import running
 
 
@@ -47,13 +47,6 @@ def with_message_ids(state: Any) -> Any:
 def new_messages(state: Mapping[str, Any]) -> list[BaseMessage]:
     """Return the messages that no turn has yet."""
     return split_messages(unpacked(state)).new
-
-
-def with_new(state: TurnState, new: Sequence[BaseMessage]) -> TurnState:
-    """Return the state with these messages as its new ones."""
-    messages = [*state.get("messages", [])]
-    known = len(messages) - len(split_messages(state).new)
-    return updated(state, {"messages": [*messages[:known], *new]})
 
 
 def question_of(state: TurnState) -> BaseMessage | None:

@@ -4,20 +4,22 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from inspect import getdoc
+from math import inf
 from typing import Any, Literal, cast
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import ensure_config, merge_configs
-from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.graph import END, START, StateGraph
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import get_runtime
 from langgraph.types import Send
 from pydantic import TypeAdapter
 
-from ..memory.archive.protocol import Archive
 from ..memory.errors import InputError, SessionNotFoundError
+from ..memory.messages import clean
 from ..memory.record import Owner
 from ..memory.settings import Settings, resolve
 from ..nodes.application_tools import ToolErrors, application_tools
@@ -30,17 +32,13 @@ from ..nodes.detect_references import detect_references
 from ..nodes.memory_tools import amemory_tools, memory_tools
 from ..nodes.persist import persist
 from ..nodes.turn.arrivals import is_all_answered
-from ..nodes.turn.authors import author_of, noted, without_others, written_by
 from ..nodes.turn.checkpoints import (
-    Source,
-    asource,
     input_messages,
-    pending_results,
-    source,
-    unapplied,
-    unbegun,
+    is_of_another,
+    left_messages,
+    named_user,
 )
-from ..nodes.turn.owner import is_anothers, user_of
+from ..nodes.turn.owner import user_of
 from ..nodes.turn.parts import AgentParts, name_of
 from ..nodes.turn.state import (
     AgentState,
@@ -53,9 +51,6 @@ from ..nodes.turn.state import (
 )
 from ..nodes.turn.turn import read_state
 from .hand_over import leaving
-
-_NAMING = ("checkpoint_ns", "checkpoint_id")
-"""The keys with which a run names the checkpoint that it goes on from."""
 
 _NODES: Mapping[Callable[..., dict[str, Any]], Callable[..., Any] | None] = {
     begin_turn: None,
@@ -249,16 +244,16 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
     ) -> Iterator[Any]:
         """Stream as LangGraph does; `output_keys`, if passed, chooses the keys.
 
-        Raises, before anything is run, `SessionNotFoundError` if another user's turn is resumed,
+        Raises, before anything is run, `SessionNotFoundError` if the thread is another user's,
         `SettingsError` for invalid settings, and `InputError` if no message is new.
         """
         if _inside():
             yield from super().stream(input, config, **self._keys(kwargs, inside=True))
             return
-        saver, *places = self._places(config)
-        found = source(saver, *places) if saver else None
-        checked_input = self._checked_input(input, found, config, kwargs)
-        for chunk in super().stream(checked_input, config, **self._keys(kwargs, inside=False)):
+        saver, place = self._place(config)
+        found = saver.get_tuple(place) if saver else None
+        given, named = self._checked(input, found, config, kwargs)
+        for chunk in super().stream(given, named, **self._keys(kwargs, inside=False)):
             yield _without_prompt(chunk, kwargs)
 
     async def astream(
@@ -268,63 +263,66 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         **kwargs: Any,
     ) -> AsyncIterator[Any]:
         """Stream as `stream` does."""
-        checked_input, inside = input, _inside()
+        given, named, inside = input, config, _inside()
         if not inside:
-            saver, *places = self._places(config)
-            found = await asource(saver, *places) if saver else None
-            given = (input, found, config, kwargs)
-            checked_input = await asyncio.to_thread(self._checked_input, *given)
-        run = super().astream(checked_input, config, **self._keys(kwargs, inside=inside))
+            saver, place = self._place(config)
+            found = await saver.aget_tuple(place) if saver else None
+            given, named = await asyncio.to_thread(self._checked, input, found, config, kwargs)
+        run = super().astream(given, named, **self._keys(kwargs, inside=inside))
         async with aclosing(cast("AsyncGenerator[Any, None]", run)) as chunks:
             async for chunk in chunks:
                 yield chunk if inside else _without_prompt(chunk, kwargs)
 
-    def _places(
+    def _place(
         self, config: RunnableConfig | None
-    ) -> tuple[BaseCheckpointSaver[Any] | None, RunnableConfig, RunnableConfig]:
-        """Return the checkpointer, None without a thread, and where it is read.
-
-        That is the config of the checkpoint that a run goes on from, and that of its thread.
-        """
+    ) -> tuple[BaseCheckpointSaver[Any] | None, RunnableConfig]:
+        """Return the checkpointer, None without a thread, and the checkpoint a run goes on from."""
         chosen = ensure_config(merge_configs(self.config, config))["configurable"]
-        newest = {key: value for key, value in chosen.items() if not key.startswith("checkpoint_")}
-        newest |= {"thread_id": str(chosen.get("thread_id")), "checkpoint_ns": ""}
         saver = self.checkpointer if "thread_id" in chosen else None
-        thread: RunnableConfig = {"configurable": newest}
-        named = {key: chosen[key] for key in _NAMING if chosen.get(key)}
-        place: RunnableConfig = {"configurable": {**newest, **named}}
-        return saver if isinstance(saver, BaseCheckpointSaver) else None, place, thread
+        thread = {"checkpoint_ns": "", **chosen, "thread_id": str(chosen.get("thread_id"))}
+        place: RunnableConfig = {"configurable": thread}
+        return saver if isinstance(saver, BaseCheckpointSaver) else None, place
 
-    def _checked_input(
+    def _checked(
         self,
         input: Any,  # noqa: A002 (as above)
-        found: Source | None,
+        found: CheckpointTuple | None,
         config: RunnableConfig | None,
         kwargs: Mapping[str, Any],
-    ) -> Any:
-        """Return the input of a run with its author's note, after what an earlier run left.
+    ) -> tuple[Any, RunnableConfig]:
+        """Return the input of a run after what an earlier one left, and the config with its user.
 
-        Raises `SessionNotFoundError` if the run goes on with what another user said, or from a
-        checkpoint of another user that it names, and `InputError` if it has nothing to answer.
+        Raises `SessionNotFoundError` if the thread is another user's, or the run goes on with what
+        another user said before its first turn; `InputError` if it has nothing to answer.
         """
         update = without_reserved(input)
-        archive: Archive = cast("Any", self.builder).parts.archive
-        settings = resolve(kwargs.get("context"), cast("Any", self.builder).parts.settings)
+        parts: AgentParts = cast("Any", self.builder).parts
         chosen = ensure_config(merge_configs(self.config, config))["configurable"]
-        owner = Owner(user_of(settings, chosen), str(chosen.get("thread_id")))
-        is_fork, is_resumed = bool(chosen.get("checkpoint_id")), not isinstance(update, Mapping)
-        author, left = author_of(archive, owner.user), list[BaseMessage]()
-        if found is not None and (is_fork or is_resumed):
-            if _is_refused(found, archive, owner, author):
-                raise SessionNotFoundError(owner.thread)
-        elif found is not None:
-            left = _left(found, archive, owner, author, update)
-        if not (left or is_resumed) and update.get("messages", []) == []:
-            _check_question(found, owner, archive)
-        if left:
-            # LangGraph merges messages of one id, as of a client that sends one again.
-            update = {**update, "messages": [*left, *_listed(update.get("messages", []))]}
-        return _identified(update, author)
+        user = user_of(resolve(kwargs.get("context"), parts.settings), chosen)
+        owner, archive = Owner(user, clean(str(chosen.get("thread_id")))), parts.archive
+        config = merge_configs(config, named_user(archive, user))
+        goes_on = bool(chosen.get("checkpoint_id")) or not isinstance(update, Mapping)
+        is_of_others = found is not None and is_of_another(found.metadata, archive, user)
+        if "thread_id" in chosen:
+            with archive.together(inf):  # `begin_turn` reads it again
+                if not archive.owns(owner) or (is_of_others and goes_on):
+                    raise SessionNotFoundError(owner.thread)
+        left: list[BaseMessage] = []
+        if found is not None and is_of_others:
+            left, found = [RemoveMessage(id=REMOVE_ALL_MESSAGES)], None
+        elif found is not None and not goes_on:
+            left = left_messages(found)
+        if not isinstance(update, Mapping):
+            return update, config
+        said = update.get("messages", [])
+        if said == [] and (is_of_others or not left):
+            state = unpacked(found.checkpoint["channel_values"]) if found else TurnState()
+            if is_all_answered(state, owner, archive):
+                raise InputError(len(state.get("messages", [])))
+        messages = input_messages(said)
+        if messages is None or not (left or messages):  # malformed ones are left to LangGraph
+            return update, config
+        return {**update, "messages": [*left, *messages]}, config
 
     def _keys(self, kwargs: dict[str, Any], *, inside: bool) -> dict[str, Any]:
         """Return the arguments of a run, with the prompt among the keys of its `updates`.
@@ -339,57 +337,6 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         if keys == self.output_channels and _has_updates(kwargs) and not inside:
             return {**kwargs, "output_keys": [*keys, "context"]}
         return kwargs
-
-
-def _check_question(found: Source | None, owner: Owner, archive: Archive) -> None:
-    """Raise `InputError` if a run without messages has nothing to answer in this user's thread."""
-    if found and is_anothers(found.owned, archive, owner):
-        return
-    state = unpacked(found.checkpoint.checkpoint["channel_values"]) if found else TurnState()
-    if is_all_answered(state, owner, archive):
-        raise InputError(len(state.get("messages", [])))
-
-
-def _is_refused(found: Source, archive: Archive, owner: Owner, author: str) -> bool:
-    """Tell whether a run must not go on from a checkpoint: it is of another user.
-
-    What no turn has yet is its author's, everything else the user's who has the state.
-    """
-    waiting = unbegun(found.checkpoint)
-    if waiting and len(written_by(waiting, author)) == len(waiting):
-        return False
-    is_foreign = len(without_others(waiting, author)) < len(waiting)
-    return is_foreign or is_anothers(found.owned, archive, owner)
-
-
-def _left(
-    found: Source, archive: Archive, owner: Owner, author: str, update: Mapping[str, Any]
-) -> list[BaseMessage]:
-    """Return what an earlier run of the user left in the newest checkpoint.
-
-    That is an input that no run applied, and tool results that an interrupted turn left pending.
-    """
-    left = without_others(unapplied(found.checkpoint), author)
-    if not left and "messages" in update:
-        left = pending_results(found.checkpoint)
-    if left and is_anothers(found.owned, archive, owner):
-        return written_by(left, author)
-    return left
-
-
-def _identified(update: Any, author: str) -> Any:
-    """Return the input of a run, each message with an id and the note of its author.
-
-    Malformed ones are left to LangGraph.
-    """
-    if not isinstance(update, Mapping) or not update.get("messages"):
-        return update
-    messages = input_messages(_listed(update["messages"]))
-    return update if messages is None else {**update, "messages": noted(messages, author)}
-
-
-def _listed(messages: Any) -> list[Any]:
-    return messages if isinstance(messages, list) else [messages]
 
 
 def _has_updates(kwargs: Mapping[str, Any]) -> bool:

@@ -5,7 +5,7 @@ Model, tools and prompt are those of the turn's own last request for the model.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, Unpack, cast
 
@@ -20,8 +20,9 @@ from langchain.agents.middleware import (
 from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, RemoveMessage
 from langchain_core.runnables.config import set_config_context
+from langgraph.config import get_config
 from langgraph.runtime import Runtime
 from langgraph.types import Command, Overwrite
 from typing_extensions import TypedDict
@@ -32,7 +33,6 @@ from ..memory.errors import SessionNotFoundError
 from ..memory.locks import CACHES
 from ..memory.messages import answered, unanswered
 from ..memory.prices import AttachmentPrice
-from ..memory.record import Owner
 from ..memory.search.embeddings import Embeddings
 from ..memory.settings import Settings, resolve
 from ..memory.tokens import TokenCounter
@@ -47,9 +47,8 @@ from ..nodes.detect_references import detect_references
 from ..nodes.memory_tools import amemory_tools, memory_tools
 from ..nodes.persist import persist
 from ..nodes.turn.arrivals import unarchived
-from ..nodes.turn.checkpoints import agone_on_from, awith_unapplied, gone_on_from, with_unapplied
 from ..nodes.turn.langchain_messages import messages_in_state, to_dicts
-from ..nodes.turn.owner import is_anothers, owner_of
+from ..nodes.turn.owner import owner_of
 from ..nodes.turn.parts import READ_CACHE_SECONDS, AgentParts
 from ..nodes.turn.state import TurnState, repacked, state_after, unpacked, updated
 from ..nodes.turn.turn import archive_left_rounds, read_state, running
@@ -60,7 +59,6 @@ from .agent_state import (
     new_messages,
     not_begun,
     with_message_ids,
-    with_new,
 )
 from .hand_over import hand_over
 from .models import UnknownModel
@@ -78,6 +76,9 @@ from .sending import (
 
 _REQUESTS = 1_000
 """Turns whose last request is kept at once. Only turns that broke off are ever too many."""
+
+_RESUMING = "__pregel_resuming"
+"""LangGraph's key in the config of a run that goes on where another was cut short."""
 
 
 class AgentOptions(TypedDict, total=False):
@@ -141,19 +142,26 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     def before_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Begin the turn.
 
-        Raises `SessionNotFoundError` if the state has messages of another user's session.
+        Raises `SessionNotFoundError` if the thread is another user's. A message to it, which
+        LangGraph has stored by then, is removed first, and `after_agent` raises.
         """
-        self._check_user(gone_on_from(state), runtime)
-        state = with_message_ids(state)
-        return self._begin(state, runtime, with_unapplied(new_messages(state), state["messages"]))
+        state = whole_turn(with_message_ids(state))
+        turn_state = read_state(state, runtime, self._initial)
+        try:
+            update = begin_turn(turn_state, runtime, parts=self.sized(state))
+        except SessionNotFoundError:
+            removed = [RemoveMessage(id=str(message.id)) for message in new_messages(state)]
+            if get_config()["configurable"].get(_RESUMING) or not removed:
+                raise
+            return {"messages": removed, "jump_to": "end"}
+        turn = running(state_after(turn_state, update))
+        update = repacked(update, turn_state, self._settings(runtime))
+        return {**update, "ebbtide_replaced": {}, "ebbtide_turn": turn}
 
     @hook_config(can_jump_to=["end"])
     async def abefore_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Begin the turn as `before_agent` does."""
-        await asyncio.to_thread(self._check_user, await agone_on_from(state), runtime)
-        state = with_message_ids(state)
-        new = await awith_unapplied(new_messages(state), state["messages"])
-        return await asyncio.to_thread(self._begin, state, runtime, new)
+        return await asyncio.to_thread(self.before_agent, state, runtime)
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
@@ -216,7 +224,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         The rounds that left the prompt leave `messages`. Raises `SessionNotFoundError` if another
         user resumes the turn.
         """
-        self._check_user(state, runtime)
+        self._check_user(runtime)
         turn_state, parts = self._memory_calls(state, runtime)
         update: dict[str, Any] = {}
         if parts is not None:
@@ -228,7 +236,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         self, state: MemoryAgentState, runtime: Runtime[Any]
     ) -> dict[str, Any] | None:
         """Do what `after_model` does, without holding a thread while a model summarises."""
-        await asyncio.to_thread(self._check_user, state, runtime)
+        await asyncio.to_thread(self._check_user, runtime)
         turn_state, parts = await asyncio.to_thread(self._memory_calls, state, runtime)
         update: dict[str, Any] = {}
         if parts is not None:
@@ -240,7 +248,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
         Raises `SessionNotFoundError` if another user resumes the turn that called it.
         """
-        self._check_user(request.state, request.runtime)
+        self._check_user(request.runtime)
         result = as_given(handler(without_memory_calls(request)), request)
         if hands_over(result):
             self._hand_over(request, result)
@@ -250,21 +258,22 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         self, request: ToolCallRequest, handler: Callable[..., Awaitable[Any]]
     ) -> Any:
         """Do what `wrap_tool_call` does."""
-        await asyncio.to_thread(self._check_user, request.state, request.runtime)
+        await asyncio.to_thread(self._check_user, request.runtime)
         result = as_given(await handler(without_memory_calls(request)), request)
         if hands_over(result):
             await asyncio.to_thread(self._hand_over, request, result)
         return result
 
     def after_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
-        """End the turn: references, decay, the archive."""
-        new = with_unapplied(not_begun(state), state["messages"])
-        return self._end(self._committed(state, runtime, new), state, runtime)
+        """End the turn: references, decay, the archive.
+
+        Raises `SessionNotFoundError` if the thread is another user's.
+        """
+        return self._end(self._committed(state, runtime), state, runtime)
 
     async def aafter_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Do what `after_agent` does, without holding up other runs."""
-        new = await awith_unapplied(not_begun(state), state["messages"])
-        update = await asyncio.to_thread(self._committed, state, runtime, new)
+        update = await asyncio.to_thread(self._committed, state, runtime)
         return await asyncio.to_thread(self._end, update, state, runtime)
 
     def sized(self, state: Mapping[str, Any]) -> AgentParts:
@@ -284,42 +293,13 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             known = self._requests.get(unpacked(state).get("nonce", ""))
         return known or self.sized(state)
 
-    def _begin(
-        self, state: MemoryAgentState, runtime: Runtime[Any], new: Sequence[BaseMessage]
-    ) -> dict[str, Any]:
-        """Begin the turn of the new messages.
-
-        Raises `SessionNotFoundError` if all that is new is another user's.
-        """
-        state = whole_turn(state)
-        turn_state, own = read_state(state, runtime, self._initial), new_messages(state)
-        if own and not new:
-            raise SessionNotFoundError(self._owner(state, runtime)[0].thread)
-        applied = {message.id for message in own}
-        if not applied.issuperset(message.id for message in new):
-            # An input that no run applied may be another user's.
-            is_of_another = self._owner(state, runtime)[1]
-            new = [m for m in new if m.id in applied] if is_of_another else new
-        turn_state = with_new(turn_state, new)
-        update = begin_turn(turn_state, runtime, parts=self.sized(state))
-        turn = running(state_after(turn_state, update))
-        update = repacked(update, turn_state, self._settings(runtime))
-        return {**update, "ebbtide_replaced": {}, "ebbtide_turn": turn}
-
-    def _owner(self, state: Mapping[str, Any], runtime: Any) -> tuple[Owner, bool]:
-        """Return the session of a run, and whether the state is another user's."""
-        turn_state, archive = unpacked(state), self._initial.archive
-        owner = owner_of(turn_state, runtime, self._settings(runtime))
+    def _check_user(self, runtime: Any) -> None:
+        """Raise `SessionNotFoundError` if the thread is another user's."""
+        owner = owner_of(cast("TurnState", {}), runtime, self._settings(runtime))
+        archive = self._initial.archive
         with archive.together(READ_CACHE_SECONDS):
-            return owner, is_anothers(turn_state, archive, owner)
-
-    def _check_user(self, state: Mapping[str, Any] | None, runtime: Any) -> None:
-        """Raise `SessionNotFoundError` if the turn in the state is another user's."""
-        if state is None:
-            return
-        owner, is_of_another = self._owner(state, runtime)
-        if is_of_another:
-            raise SessionNotFoundError(owner.thread)
+            if not archive.owns(owner):
+                raise SessionNotFoundError(owner.thread)
 
     def _settings(self, runtime: Runtime[Any]) -> Settings:
         return resolve(runtime.context, self._initial.settings)
@@ -434,9 +414,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         parts |= {"model": own, "models": {**models, "anchor": own}}
         return replace(initial, **parts, system=request.system_prompt or "")
 
-    def _committed(
-        self, state: MemoryAgentState, runtime: Runtime[Any], new: Sequence[BaseMessage]
-    ) -> dict[str, Any]:
+    def _committed(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Commit the turn; return the update.
 
         A middleware before this one may have ended the run before the turn began. A turn that
@@ -445,12 +423,11 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         there, state = state["messages"], whole_turn(state)
         parts, update = self._parts(state), cast("dict[str, Any]", {})
         turn_state = read_state(state, runtime, parts)
-        if new:
-            turn_state = with_new(turn_state, new)
+        if not_begun(state):
             update = begin_turn(turn_state, runtime, parts=parts)
             turn_state = state_after(turn_state, update)
         else:
-            self._check_user(state, runtime)
+            self._check_user(runtime)
         said = to_dicts(running(turn_state)) if unarchived(turn_state) else []
         if not said or (unanswered(said) and not answered(said)):
             return update

@@ -8,7 +8,6 @@ from typing import Any
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
-from ..memory.archive.protocol import Archive
 from ..memory.banners import banner_of
 from ..memory.context.budget import check_budget
 from ..memory.context.changes import before_turn, end_turn
@@ -28,12 +27,10 @@ from .turn.arrivals import (
     SplitInput,
     results_of_client,
     split_input,
-    split_messages,
     turn_numbers,
 )
-from .turn.authors import author_of, without_notes, without_others
 from .turn.langchain_messages import kept_in_state, to_dicts
-from .turn.owner import draw_nonce, is_own, owner_of
+from .turn.owner import owner_of
 from .turn.parts import AgentParts
 from .turn.recovery import adopted_beside, commit_unfinished, recovered
 from .turn.state import TOLD, Path, TurnState, updated
@@ -56,22 +53,21 @@ def begin_turn(
     The first turn of a session surfaces memories that are in the user's attention. A thread without
     state continues the archived turn that its messages end, or adopts them as history.
     Results that a client sends for waiting calls continue their turn.
-    Raises `SettingsError` if the run's budget is below the floor, `InputError` if no message is
+    A thread that is nobody's becomes this user's. Raises `SessionNotFoundError` if it is another
+    user's, `SettingsError` if the run's budget is below the floor, `InputError` if no message is
     new, what `owner_of` raises, and what the archive raises when it cannot commit.
     """
     settings = parts.settings_of(runtime.context)
-    check_budget(settings, *parts.sizes(settings))
-    archive, window, random = parts.archive, settings.earlier_turns, secrets.token_hex(8)
+    archive, window, nonce = parts.archive, settings.earlier_turns, secrets.token_hex(16)
     # A run without a thread is named by the nonce of its turn.
-    owner = owner_of(updated(state, {"nonce": random}), runtime, settings)
-    nonce = draw_nonce(archive, owner, random)
-    state = _without_others(state, owner, archive)
-    if results := results_of_client(state):
-        if not is_own(state, archive, owner):
-            raise SessionNotFoundError(owner.thread)
-        messages = [*state["messages"][: -len(results)], *results]
-        return {"messages": Overwrite(kept_in_state(archive, owner, messages))}
+    owner = owner_of(updated(state, {"nonce": nonce}), runtime, settings)
     with archive.together():
+        if not archive.owns(owner, claim=True):
+            raise SessionNotFoundError(owner.thread)
+        check_budget(settings, *parts.sizes(settings))
+        if results := results_of_client(state):
+            messages = [*state["messages"][: -len(results)], *results]
+            return {"messages": Overwrite(kept_in_state(archive, owner, messages))}
         before, arrived, settled = _finish_earlier_run(state, runtime, parts, owner, window)
         view = past(archive, owner, Tip(settled["persisted"], settled["tip"]))
         settled |= _corrections(updated(before, settled), view, tip_of(state))
@@ -89,19 +85,6 @@ def begin_turn(
         update |= {"archive": archive.id, "nonce": nonce, "part": "", "references": []}
         begun = _plan_and_notes(updated(before, update), runtime, parts)
         return {**update, **begun, "messages": Overwrite(update["messages"])}
-
-
-def _without_others(state: TurnState, owner: Owner, archive: Archive) -> TurnState:
-    """Return the state without what others said that no turn has, and without notes of authors.
-
-    Raises `SessionNotFoundError` if nothing new is left then: the run goes on with what they said.
-    """
-    messages = [*state.get("messages", [])]
-    own = without_others(messages, author_of(archive, owner.user))
-    own_state = updated(state, {"messages": without_notes(own)})
-    if len(own) < len(messages) and not split_messages(own_state).new:
-        raise SessionNotFoundError(owner.thread)
-    return own_state
 
 
 def _plan_and_notes(

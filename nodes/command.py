@@ -19,7 +19,7 @@ from ..memory.tools.toolbox import run
 from ..memory.view import past
 from .ask import QuestionCost, drive
 from .turn.langchain_messages import from_dicts
-from .turn.owner import draw_nonce, owner_of
+from .turn.owner import owner_of
 from .turn.parts import AgentParts
 from .turn.recovery import commit, recovered
 from .turn.state import TurnState
@@ -48,7 +48,7 @@ def run_command(
         "archive": parts.archive.id,
         "turn": rest.view.tip.turn,
         **tip_update(rest.view.tip),
-        "command": draw_nonce(parts.archive, owner, secrets.token_hex(8)),
+        "command": secrets.token_hex(16),
     }
     own = {key: value for key, value in before.items() if key != "messages"}
     own |= {"texts": texts_of(done.state, rest.view, before.get("texts", {}))}

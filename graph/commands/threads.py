@@ -35,10 +35,9 @@ from ...memory.view import ArchiveView, past
 from ...nodes.ask import drive
 from ...nodes.command import commit_command
 from ...nodes.turn.arrivals import is_all_answered, split_messages, unarchived
-from ...nodes.turn.authors import author_of, without_notes, without_others
-from ...nodes.turn.checkpoints import own_messages
+from ...nodes.turn.checkpoints import is_of_another
 from ...nodes.turn.langchain_messages import messages_in_state, to_dicts
-from ...nodes.turn.owner import is_anothers, user_of
+from ...nodes.turn.owner import user_of
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.recovery import remembered
 from ...nodes.turn.state import AgentState, TurnState, repacked, unpacked
@@ -114,10 +113,17 @@ class Place:
         return Owner(user, clean(str(chosen["thread_id"])), self.path)
 
     def thread(self, config: RunnableConfig, snapshot: StateSnapshot, context: object) -> "Thread":
-        """Return the thread with the state of `snapshot`; a refused run has no next nodes."""
+        """Return the thread with the state of `snapshot`; a refused run has no next nodes.
+
+        Raises `SessionNotFoundError` if the thread is another user's, or waits for one.
+        """
         settings = resolve(context, self.parts.settings)
-        owner = self.owner(config, settings)
-        values, is_interfered = self._own(snapshot, config, owner)
+        owner, archive = self.owner(config, settings), self.parts.archive
+        if not archive.owns(owner) or is_of_another(snapshot.metadata, archive, owner.user):
+            raise SessionNotFoundError(owner.thread)
+        values = snapshot.values
+        if "messages" in values:
+            values = {**values, "messages": messages_in_state(values["messages"])}
         thread = Thread(
             self,
             config,
@@ -125,7 +131,7 @@ class Place:
             owner,
             settings,
             values,
-            next_nodes=() if is_interfered else snapshot.next,
+            next_nodes=snapshot.next,
             has_checkpoints=snapshot.created_at is not None,
             checkpoint=str(snapshot.config.get("configurable", {}).get("checkpoint_id", "")),
         )
@@ -133,23 +139,6 @@ class Place:
             return thread
         known = values["messages"][: len(values["messages"]) - len(thread.unarchived)]
         return replace(thread, next_nodes=(), values={**values, "messages": known})
-
-    def _own(
-        self, snapshot: StateSnapshot, config: RunnableConfig, owner: Owner
-    ) -> tuple[dict[str, Any], bool]:
-        """Return the values of a state without what others said that no turn has; tell if they did.
-
-        An agent of `create_memory_agent` has noted who said what, one with the middleware has not.
-        """
-        values = snapshot.values
-        if "messages" not in values:
-            return values, False
-        messages = messages_in_state(values["messages"])
-        if isinstance(self.memory, EbbtideMiddleware) and not self.path and self.saver:
-            own = own_messages(self.saver, snapshot.config, config, unpacked(values))
-        else:
-            own = without_others(messages, author_of(self.parts.archive, owner.user))
-        return {**values, "messages": without_notes(own)}, len(own) < len(messages)
 
     def write(self, config: RunnableConfig, update: dict[str, Any]) -> RunnableConfig:
         """Write an update as the turn's last node, and return the new config.
@@ -233,7 +222,7 @@ class Thread:
     `context` holds the settings of the command, as that of a run does. `next_nodes` are the nodes
     that an unfinished turn runs next. `checkpoint` is the id of the checkpoint that was read, ""
     for none. `inside` tells that other nodes of a larger graph may have added messages since the
-    last turn, and `is_foreign` that the state is another user's, who spoke last.
+    last turn.
     """
 
     place: Place
@@ -246,7 +235,6 @@ class Thread:
     has_checkpoints: bool
     checkpoint: str
     inside: bool = False
-    is_foreign: bool = False
 
     @property
     def parts(self) -> AgentParts:
@@ -277,8 +265,6 @@ class Thread:
         of another archive.
         """
         archive, state = self.parts.archive, self.state
-        if self.is_foreign and (newest := archive.newest(self.owner)):
-            return newest
         if "tip" in state and not state["tip"]:
             return Tip()
         if "tip" in state:
@@ -301,8 +287,8 @@ class Thread:
 
     @property
     def unarchived(self) -> list[BaseMessage]:
-        """The messages in the state that the user's archive does not have, none of another user."""
-        return [] if self.is_foreign else unarchived(self.state)
+        """The messages in the state that the user's archive does not have."""
+        return unarchived(self.state)
 
     @property
     def unfinished(self) -> bool:
@@ -409,10 +395,6 @@ def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> T
         messages_only = {"messages": thread.values.get("messages", [])}
         values = thread.values if place.has_memory else messages_only
         thread = replace(thread, next_nodes=(), values=values, inside=True)
-    if is_anothers(thread.state, place.parts.archive, thread.owner):
-        if place.parts.archive.newest(thread.owner) is None:
-            raise SessionNotFoundError(thread.owner.thread)
-        return replace(thread, is_foreign=True)
     if not place.path or "tip" in thread.state:
         return thread
     state = remembered(thread.state, place.parts.archive, thread.owner, 1)

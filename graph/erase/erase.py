@@ -205,7 +205,7 @@ def _delete_checkpoints(
 ) -> tuple[list[str], list[str]]:
     """Delete a user's checkpoints of threads; return these threads, and what was not deleted.
 
-    A thread whose state names a turn of another user is left alone.
+    A thread of another user is left alone.
     """
     saver, owned, not_erased = place.saver, list[str](), list[str]()
     own = {session.thread for session in sessions if not session.namespace}
@@ -220,14 +220,11 @@ def _delete_checkpoints(
                 )
             continue
         tip, archive = tip_of(unpacked(snapshot.values)), place.parts.archive
-        foreign = archive.has_of_another(Owner(user, thread), tip)
-        if (sessions or tip.id) and not foreign:
+        is_own = archive.owns(Owner(user, thread))
+        if (sessions or tip.id) and is_own:
             owned.append(thread)
         elif sessions:
-            not_erased.append(
-                f"the checkpoints of {thread!r}: their state has a turn of another user; look at "
-                "it, and delete it with the checkpointer if it is this user's"
-            )
+            not_erased.append(f"the checkpoints of {thread!r}: the thread is another user's")
     if saver and not delete_threads(saver, owned):
         kind = type(saver).__name__
         not_erased += (f"the checkpoints of {name!r}: {kind} cannot delete them" for name in owned)

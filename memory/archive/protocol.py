@@ -218,8 +218,8 @@ class Archive(Protocol):
         Commands that follow such a turn are returned too. Marks are made by `records.mark`.
         """
 
-    def has_of_another(self, owner: Owner, tip: Tip) -> bool:
-        """Return whether the turn of a tip belongs to another user."""
+    def owns(self, owner: Owner, *, claim: bool = False) -> bool:
+        """Return whether a thread is this user's or nobody's; `claim` makes it this user's then."""
 
     def attention(self, threshold: float) -> Attention:
         """Return the attention of the archive's users, which commits write with their turns."""

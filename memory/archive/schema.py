@@ -161,6 +161,9 @@ sessions = _table(
     sqlite_autoincrement=True,  # as those of users
 )
 
+# Whose a thread is, as keyed digests of the thread, and of the thread with its user.
+thread_owners = _table("owners", *_key(thread=_Hex), *_required(user=_Hex))
+
 # A run is a row of turns without a fork, so that they can be read by their numbers. `ancestors` are
 # the runs before it, the nearest first, each with its last place that is seen: it never changes.
 runs = _table(

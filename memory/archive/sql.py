@@ -10,7 +10,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Self
 
-from sqlalchemy import URL, Row, Select, bindparam, select, text
+from cachetools import LRUCache
+from sqlalchemy import URL, Connection, Row, Select, bindparam, delete, select, text
 
 from ..attachments import Texts
 from ..attention.law import CAPACITY
@@ -19,6 +20,7 @@ from ..efforts import Effort
 from ..erasing import Deleted, Erased
 from ..errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
 from ..facts import Fact
+from ..locks import CACHES
 from ..messages import clean
 from ..names import session_name
 from ..record import Group, Owner, Part, Record, Tip, without_controls
@@ -29,7 +31,7 @@ from .attachments import awaiting, compressed, put, settle
 from .attachments import read as stored_attachments
 from .branch import Moment, Reader, SqlBranch, again_if_lost
 from .commit import Prepared, commit, session_of
-from .database import LOCK_TIMEOUT, POOL_SIZE, Database, added
+from .database import LOCK_TIMEOUT, POOL_SIZE, Database, added, upsert
 from .deletions import delete_session, delete_user
 from .elsewhere import OtherSessions
 from .erasures import Scope, scope_of
@@ -38,15 +40,13 @@ from .lineage import TIP, Lineage, Session
 from .memories import SqlAttention, attend
 from .protocol import Archive, Elsewhere, Finding
 from .records import packed
-from .schema import memories, runs, sessions, turns, users
+from .schema import memories, runs, sessions, thread_owners, turns, users
 from .vectors import Vectors
 from .verify import verify as verified
 
 _TIPS = select(*TIP)
-_USERS = (
-    select(users.c.name)
-    .join(turns, turns.c.owner == users.c.id)
-    .where(turns.c.hash == bindparam("hash", type_=turns.c.hash.type))
+_OWNER = select(thread_owners.c.user).where(
+    thread_owners.c.thread == bindparam("thread", type_=thread_owners.c.thread.type)
 )
 
 _REMEMBERED = (
@@ -56,6 +56,9 @@ _REMEMBERED = (
     .order_by(memories.c.created.desc(), memories.c.memory)
 )
 
+
+_OWNED = 1_000
+"""Sessions whose owner is cached, so that their turns do not read it."""
 
 _NEWEST = select(*TIP, turns.c.at).where(turns.c.id == bindparam("number"))
 
@@ -95,6 +98,7 @@ class SqlArchive(Archive):
         )
         self._reader = Reader(self.database)
         self._vectors = Vectors(self.database)
+        self._owned: LRUCache[tuple[int, int], bool] = LRUCache(_OWNED)
 
     def __repr__(self) -> str:
         """Return where the data is: the file, or the URL without its password."""
@@ -186,12 +190,45 @@ class SqlArchive(Archive):
     def at(self, owner: Owner, tip: Tip) -> SqlBranch:
         return SqlBranch(self._reader, owner, tip)
 
-    def has_of_another(self, owner: Owner, tip: Tip) -> bool:
-        if not tip.id or not self.database.exists():
-            return False
-        with self.database.reading() as connection:
-            users_with = connection.execute(_USERS, {"hash": tip.id}).scalars().all()
-        return bool({*users_with} - {owner.user})
+    def owns(self, owner: Owner, *, claim: bool = False) -> bool:
+        if not claim and not self.database.exists():
+            return True
+        # The row is there as long as the session, whose id is never used again.
+        session = self._reader.session(owner, 0, lambda _, session: session.id)
+        with CACHES:
+            if session and self._owned.get((self.database.opened, session)):
+                return True
+        row = self._owner_row(owner)
+
+        def read() -> str | None:
+            with self.database.reading() as connection:
+                return connection.execute(_OWNER, row).scalar()
+
+        user = again_if_lost(read)
+        if user is None and claim:
+            self._reader.end_moment()
+            with self.database.writing() as connection:
+                insert = upsert(connection, thread_owners).values(row)
+                connection.execute(insert.on_conflict_do_nothing())
+                user = connection.execute(_OWNER, row).scalar_one()
+        if session and user == row["user"]:
+            with CACHES:
+                self._owned[self.database.opened, session] = True
+        return user in {None, row["user"]}
+
+    def _owner_row(self, owner: Owner) -> dict[str, str]:
+        thread, user = json.dumps([owner.thread]), json.dumps([owner.thread, owner.user])
+        return {"thread": self.keyed_digest(thread), "user": self.keyed_digest(user)}
+
+    def _disown(self, connection: Connection, owner: Owner) -> None:
+        """Make a thread nobody's after its user's last session in it is gone."""
+        row, of_user = self._owner_row(owner), users.c.name == owner.user
+        rest = select(sessions.c.id).join(users, users.c.id == sessions.c.owner)
+        if connection.execute(rest.where(of_user, sessions.c.thread == owner.thread)).first():
+            return
+        columns = thread_owners.c
+        mine = columns.thread == row["thread"], columns.user == row["user"]
+        connection.execute(delete(thread_owners).where(*mine))
 
     def ended(self, owner: Owner, marks: Sequence[str]) -> tuple[tuple[str, Tip], ...]:
         query = _TIPS.add_columns(turns.c.end).where(among(turns.c.end, marks))
@@ -261,6 +298,7 @@ class SqlArchive(Archive):
         try:
             with self._writing(owner) as scope:
                 keeping = delete_session(scope)
+                self._disown(scope.connection, owner)
         except SessionNotFoundError:
             return self._deleted(())
         deleted = self._deleted((owner,))
@@ -279,6 +317,8 @@ class SqlArchive(Archive):
             return Deleted(())
         with self.database.writing() as connection:
             owners = delete_user(connection, user)
+            for owner in owners:
+                self._disown(connection, owner)
             if also is not None:
                 also(owners)
         return self._deleted(owners)

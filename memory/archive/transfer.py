@@ -26,7 +26,7 @@ from .database import added, upsert
 from .erasures import Scope, scope_of
 from .lineage import Session, Snapshot
 from .records import packed, record_of, state_of, unzipped
-from .schema import compressions, sessions, turns, users
+from .schema import compressions, sessions, thread_owners, turns, users
 from .schema import facts as fact_rows
 from .schema import memories as memory_rows
 from .sql import SqlArchive
@@ -209,6 +209,7 @@ def copy(source: SqlArchive, target: SqlArchive, report: Report | None = None) -
                 report(moved[-1])
     for user in source.users():
         _copy_running(source, target, user)
+    _copy_owners(source, target, moved)
     if failed:
         raise ArchiveError("; ".join(map(str, failed))) if failed[1:] else failed[0]
     return tuple(moved)
@@ -238,6 +239,19 @@ def _copy_running(source: SqlArchive, target: SqlArchive, user: str) -> None:
             for turn, texts in attached:
                 attachments.put(connection, owner, turn, texts)
             parts.put_copied(connection, owner, rows)
+
+
+def _copy_owners(source: SqlArchive, target: SqlArchive, copied: Sequence[Moved]) -> None:
+    """Copy whose the threads are; with another secret, of threads with sessions alone."""
+    if source.database.exists() and source.database.key() == target.database.key():
+        with source.database.reading() as connection:
+            rows = connection.execute(select(thread_owners)).mappings().all()
+        if rows:
+            with target.database.writing() as connection:
+                insert = upsert(connection, thread_owners).on_conflict_do_nothing()
+                connection.execute(insert, [dict(row) for row in rows])
+    for one in copied:
+        target.owns(one.owner, claim=True)
 
 
 def _turns(scope: Scope) -> Iterator[StoredTurn]:

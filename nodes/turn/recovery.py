@@ -19,7 +19,7 @@ from ...memory.record import Group, Owner, Record, Tip
 from ...memory.search.embeddings import Embedder
 from ...memory.state_block import as_users_see, with_blocks
 from ...memory.view import every_turn, past
-from .arrivals import SplitInput, boundaries, split_messages, turn_numbers
+from .arrivals import SplitInput, boundaries, turn_numbers
 from .edits import MOST_TURNS, Compared, identity
 from .langchain_messages import (
     MADE_HERE,
@@ -32,7 +32,6 @@ from .langchain_messages import (
     to_dicts,
     with_call_ids,
 )
-from .owner import is_anothers
 from .state import TurnState, updated
 from .turn import NO_ROUNDS, group, left_rounds, memory_at
 from .updates import commit_update, not_aged, tip_of, tip_update
@@ -193,23 +192,18 @@ def recovered(
     if known is not None:
         state = state if known == tip else updated(state, tip_update(known))
         return state if known.turn else _adopted(state, archive, owner, language)
-    is_foreign = is_anothers(state, archive, owner)
-    messages: list[BaseMessage] = [*state.get("messages", [])]
-    if is_foreign:  # what the other user said stays in the checkpoints alone
-        messages = [*split_messages(state).new]
     if not tip.id:
-        state = cast("TurnState", {"messages": messages}) if is_foreign else state
         return _adopted(remembered(state, archive, owner, window), archive, owner, language)
     if state.get("archive", archive.id) != archive.id:
         raise TipNotFoundError(tip.id, tip.turn)
-    lost = {} if is_foreign else {"lost": True}
+    messages: list[BaseMessage] = [*state.get("messages", [])]
     newest = archive.newest(owner)
     if newest is None:
         adopted = _adopted(cast("TurnState", {"messages": messages}), archive, owner, language)
-        return updated(adopted, lost)
+        return updated(adopted, {"lost": True})
     before = state_at(archive, owner, newest, window)
     new = messages[question_start(messages) :]
-    return updated(before, {"messages": [*before["messages"], *new], **lost})
+    return updated(before, {"messages": [*before["messages"], *new], "lost": True})
 
 
 def remembered(state: TurnState, archive: Archive, owner: Owner, window: int) -> TurnState:

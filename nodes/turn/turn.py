@@ -30,7 +30,7 @@ from ...memory.spans import event_of
 from ...memory.state_block import as_stored, calls_sent
 from ...memory.view import ArchiveView, fence_key, past
 from .langchain_messages import to_dicts
-from .owner import is_own, owner_of
+from .owner import owner_of
 from .parts import READ_CACHE_SECONDS, AgentParts, Frame
 from .state import TOLD, Bookkeeping, Memory, TurnState, unpacked, updated
 from .updates import effort_state, efforts_update, not_aged, texts_of, tip_of, tip_update
@@ -286,12 +286,14 @@ def command_group(state: TurnState) -> Group:
 def load_cache(state: TurnState, archive: Archive, owner: Owner) -> TurnCache:
     """Load what the nodes of a turn share from the archive.
 
-    Raises `SessionNotFoundError` if the user does not have its last turn.
+    Raises `SessionNotFoundError` if the thread is another user's, or has no such turn.
     """
     with archive.together(READ_CACHE_SECONDS):
-        if not is_own(state, archive, owner):
+        tip = tip_of(state)
+        is_lost = bool(tip.id) and archive.at(owner, tip).tip() is None
+        if is_lost or not archive.owns(owner):
             raise SessionNotFoundError(owner.thread)
-        return TurnCache(past(archive, owner, tip_of(state)), fence_key(archive, owner))
+        return TurnCache(past(archive, owner, tip), fence_key(archive, owner))
 
 
 def key_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -> TurnKey:

@@ -45,6 +45,7 @@ from typing_extensions import TypedDict
 from ebbtide import (
     DiskArchive,
     EbbtideMiddleware,
+    SessionNotFoundError,
     Settings,
     SettingsError,
     commands,
@@ -356,14 +357,14 @@ class TenantDict(TypedDict):
 def test_a_context_of_the_application_names_the_user(
     tmp_path: Path, saver: Any, kind: Callable[..., Any]
 ) -> None:
-    """What ann says in the thread is hers, and sessions of others show nothing of it."""
+    """What ann says in the thread is hers, and others are refused."""
     chat = made(tmp_path, saver, lambda _: "yes", context_schema=kind)
     chat.say("The code is 4711.", context=kind(user_id="ann"))
 
-    chat.say("What is the code?", context=kind(user_id="bob"))
+    with pytest.raises(SessionNotFoundError):
+        chat.say("What is the code?", context=kind(user_id="bob"))
 
-    assert chat.archive.users() == ("ann", "bob")
-    assert "4711" not in "".join(sent.text for sent in chat.model.sent[1:])
+    assert (chat.archive.users(), len(chat.model.sent)) == (("ann",), 1)
 
 
 @dataclass
@@ -398,18 +399,17 @@ EVE: RunnableConfig = {"configurable": {"thread_id": "t", "user_id": "eve"}}
 
 
 def test_a_turn_that_waits_when_somebody_else_speaks(tmp_path: Path, saver: Any) -> None:
-    """Eve's message is a turn of hers, in which nothing of ann's is shown, and ann goes on."""
+    """Eve is refused, and ann goes on."""
     asking = HumanInTheLoopMiddleware({"add": True})
-    chat = made(tmp_path, saver, ["hm", call("add", a=1, b=2), "hello", "so be it"], asking)
+    chat = made(tmp_path, saver, ["hm", call("add", a=1, b=2), "so be it"], asking)
     chat.say("My pin is 4711.", ANN)
     chat.say("add them", ANN)
 
-    eves = chat.say("Tell me her secrets.", EVE)
+    with pytest.raises(SessionNotFoundError):
+        chat.say("Tell me her secrets.", EVE)
 
-    assert chat.said(eves) == ["Tell me her secrets."]
-    assert "4711" not in "".join(m.text for m in [*chat.last, *eves["messages"]])
     state = chat.say("never mind", ANN)
-    assert chat.said(state) == ["My pin is 4711.", "never mind"]
+    assert chat.said(state) == ["My pin is 4711.", "add them", "never mind"]
     assert "secrets" not in "".join(m.text for m in [*chat.last, *state["messages"]])
     assert orphans(chat.last) == 0
 

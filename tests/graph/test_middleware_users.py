@@ -288,7 +288,7 @@ def test_two_runs_of_one_thread(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["sync", "async"])
 def test_twice_in_one_graph(tmp_path: Path, how: str) -> None:
-    """An agent that one run has twice inside, at once, for two users."""
+    """An agent that one run has twice inside, at once, with two models."""
     served = service(tmp_path)
     agent = served.agent
     agent.checkpointer = None
@@ -296,11 +296,11 @@ def test_twice_in_one_graph(tmp_path: Path, how: str) -> None:
 
     def node(user: str) -> Any:
         def run(_: Any) -> dict[str, Any]:
-            agent.invoke(given[user], context=Tenant(user))
+            agent.invoke(given[user], context=Tenant("ann", user))
             return {}
 
         async def arun(_: Any) -> dict[str, Any]:
-            await agent.ainvoke(given[user], context=Tenant(user))
+            await agent.ainvoke(given[user], context=Tenant("ann", user))
             return {}
 
         return run if how == "sync" else arun

@@ -43,6 +43,30 @@ def test_stranger_sees_nothing(archive: Archive, stranger: Owner) -> None:
     assert archive.tips(stranger) == ()
 
 
+@pytest.mark.parametrize("committed", [False, True])
+@pytest.mark.parametrize("deleting", ["session", "user"])
+def test_a_thread_has_one_user(archive: Archive, deleting: str, *, committed: bool) -> None:
+    """Whoever claims it first; it is free again when the user's sessions in it are deleted."""
+    bob, inner = Owner("bob", OWNER.thread), Owner(OWNER.user, OWNER.thread, "inner")
+    assert [archive.owns(one) for one in (OWNER, bob)] == [True, True]
+
+    claimed = [archive.owns(one, claim=True) for one in (OWNER, bob, inner, OWNER)]
+    if committed:
+        commit_all(archive, [turn(1)])
+    read = [archive.owns(one) for one in (bob, OWNER, OWNER, Owner("bob", "t2"))]
+
+    assert (claimed, read) == ([True, False, True, True], [False, True, True, True])
+    archive.commit(inner, START, turn(1))
+    if deleting == "session":
+        archive.delete_session(OWNER)
+        assert archive.owns(bob) is False
+        archive.delete_session(inner)
+    else:
+        archive.delete_user(OWNER.user)
+    assert archive.owns(bob, claim=True)
+    assert not archive.owns(OWNER, claim=True)
+
+
 def test_each_text_has_a_digest_of_its_own(archive: Archive) -> None:
     """It is the same each time, and no other text's."""
     digest = archive.keyed_digest("ann")
