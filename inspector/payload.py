@@ -28,7 +28,7 @@ from ..memory.search.terms import query_terms, words
 from ..memory.settings import Settings
 from ..memory.tokens import exact
 from ..memory.tools.search_efforts import meaning_of, search_efforts
-from ..memory.transcript import first_words, rendered, speaker, visible_text
+from ..memory.transcript import excerpted, first_words, speaker, visible_text
 from ..memory.view import every_commit, past
 from .branches import branches
 from .standing import standing
@@ -365,7 +365,7 @@ def _passage(record: Record, number: int | None, terms: Sequence[str]) -> str:
     if number is None:
         return ""
     part = shown_excerpt(record.messages, number, terms)
-    return rendered(record.messages)[part.begin : part.end]
+    return excerpted(record.messages, part.begin, part.end)
 
 
 def whole(archive: Archive, owner: Owner, tip: Tip | None, turns: Sequence[int]) -> dict[str, Any]:

@@ -19,9 +19,6 @@ CUT = "[…]"
 Method: TypeAlias = Literal["salience", "protected-core"]
 """How the items of a compression were chosen: by a model, or by rules."""
 
-Speaker: TypeAlias = Literal["user", "assistant", "tool", "record", ""]
-"""The source of a quote; "record" is the goal or constraints that the model gave an effort."""
-
 
 class Kind(StrEnum):
     """The kind of a salient item, in the order in which the context shows them."""
@@ -42,7 +39,8 @@ class Item:
     """A verbatim quote from a turn.
 
     `superseded_by` is the key of the item that revises or repeats it, or `DONE`;
-    such an item is no longer in the context. `speaker` is "" if unknown; `confirmed` is the last
+    such an item is no longer in the context. `speaker` is who said it, with his name, "record" for
+    the goal or constraints that the model gave an effort, "" if unknown; `confirmed` is the last
     turn after which a model quoted it again. Neither is compared.
     """
 
@@ -50,7 +48,7 @@ class Item:
     quote: str
     turn: int
     superseded_by: str = ""
-    speaker: Speaker = field(default="", compare=False)
+    speaker: str = field(default="", compare=False)
     confirmed: int = field(default=0, compare=False)
 
     @property
@@ -61,6 +59,15 @@ class Item:
         '9619a27bb740'
         """
         return fingerprint([self.turn, self.quote], 12)
+
+
+def role(speaker: str) -> str:
+    """Return whose words a speaker's are.
+
+    >>> role("user (Ann)"), role("tool look_up")
+    ('user', 'tool')
+    """
+    return speaker.partition(" ")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +191,7 @@ def capped(
 
     def rank(index: int) -> tuple[bool, bool, bool, bool, int, int, int]:
         item, current = items[index], not items[index].superseded_by
-        from_user = current and item.speaker not in {"assistant", "tool"}
+        from_user = current and role(item.speaker) not in {"assistant", "tool"}
         constraint = from_user and item.kind is Kind.CONSTRAINT
         newest = max(item.turn, item.confirmed)
         meant = constraint or (current and len(about.intersection(content(item.quote))) >= SHARED)

@@ -2,7 +2,7 @@
 
 Only `read_log` and `search_efforts` quote the log; no tool of the application can have their names.
 The artifact of such a result is `{"recalled": [{"turn": 5, "offset": 0, "end": 4000}]}`: for each
-quoted text its range of characters in a rendered turn, so that erasing a turn erases its quotes
+quoted text its range of characters in what the turn says, so that erasing a turn erases its quotes
 too.
 """
 
@@ -24,7 +24,9 @@ Shared: TypeAlias = Callable[[str, str], int]
 
 _SENTENCE_END = re.compile(r"[.!?;]['\")]*\s+(?=\S)|\n\s+(?=\S)")
 
-SPEAKING = re.compile(r"((?:tool [\w.-]*|[\w.-]+?)(?: calls [\w.-]+(?= )|(?=: )))")
+SPEAKING = re.compile(
+    r"((?:tool [\w.-]*|[\w.-]+?(?: \([\w .@'-]+\))?)(?: calls [\w.-]+(?= )|(?=: )))"
+)
 """What begins a message in a log: no line of a message's words begins so."""
 
 _LINE = 20  # tokens of a recalled text that is shrunk to one line: enough to see what it is about
@@ -34,15 +36,15 @@ _ELSEWHERE = frozenset({"session", "id"})
 """Fields of an item of an artifact: of each one, and of one that quotes another session."""
 
 _QUOTING = {"read_log": "turns", "search_efforts": "results"}
-"""By tool, the list in its result whose parts quote: turns, or results, which have `passages`.
+"""By tool, the list in its result whose parts quote: turns, or results, which have `passages`."""
 
-The field of a part with the text is `text`.
-"""
+_QUOTED = ("messages", "text")
+"""The fields of a part with what it quotes: the entries of a turn, or the text of a passage."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """A range of characters of a rendered turn, of this session if none is named.
+    """A range of characters of what a turn says, of this session if none is named.
 
     Of another session the turn is named by its `id`, since that session may have branches.
     With an `effort` it is the whole summary that this effort had after the turn, or the fact or
@@ -67,6 +69,11 @@ class Recalled:
             return f"recalled summary of {self.effort_id}"
         of_session = f" of session {self.session}" if self.session else ""
         return f"recalled turn {self.turn}{of_session}, characters {self.offset}-{self.end}"
+
+    @property
+    def is_read(self) -> bool:
+        """Whether `read_log` read it, and no search found it."""
+        return self.score is None and not self.effort
 
     @property
     def effort_id(self) -> str:
@@ -109,14 +116,17 @@ def quotations(message: Message) -> list[_Quotation]:
 
 def stored(message: Message) -> Message:
     """Return the message as the archive stores it: without the texts that it quotes."""
-    return restored(message, lambda _: "")
+    parts = [part for part, _ in quotations(message)]
+    blank: Mapping[str, Any] = {"messages": [], "text": ""}
+    kept = [{**part, (field := _quoted_in(part)): blank[field]} for part in parts]
+    return _with(message, kept)
 
 
-def restored(message: Message, read: Callable[[Recalled], str]) -> Message:
-    """Return the message as it was sent, with texts from `read`; the inverse of `stored`."""
+def restored(message: Message, read: Callable[[Recalled], Any]) -> Message:
+    """Return the message as it was sent, with what `read` reads; the inverse of `stored`."""
     if not (quotes := quotations(message)):
         return message
-    return _with(message, [{**part, "text": read(quote)} for part, quote in quotes])
+    return _with(message, [{**part, _quoted_in(part): read(quote)} for part, quote in quotes])
 
 
 def repeats(message: Message) -> bool:
@@ -159,7 +169,7 @@ def shortened(message: Message, limit: int, count: TokenCounter, shared: Shared)
     quotes = quotations(message)
     asked = partial(shared, str(result_of(message).get("query", "")))
     parts = [part for part, _ in quotes]
-    sizes = [count(str(part["text"])) for part in parts]
+    sizes = [_size(part, count) for part in parts]
     brief = _with_brief_summaries(message, count)
     freed = count(message["data"]["content"]) - count(brief["data"]["content"])
     if sum(sizes) + freed > limit:
@@ -169,14 +179,16 @@ def shortened(message: Message, limit: int, count: TokenCounter, shared: Shared)
         if sum(sizes) <= limit:
             break
         parts[place] = _line(*quotes[place], asked, count)
-        sizes[place] = count(str(parts[place]["text"]))
+        sizes[place] = _size(parts[place], count)
     if sum(sizes) > limit:
-        text, quote = str(parts[best]["text"]), quotes[best][1]
-        end = fit(text, max(_LINE, limit - sum(sizes) + sizes[best]), count)
-        cut = {**parts[best], "text": f"{text[:end]}…"}
-        if quote.score is None:
-            cut |= {"text": text[:end], **_reads_on(quote, end)}
-        if count(compact(cut)) < count(compact(parts[best])):
+        part, quote = parts[best], quotes[best][1]
+        most = max(_LINE, limit - sum(sizes) + sizes[best])
+        if "messages" in part:
+            cut = _read_to(part, quote, most, count)
+        else:
+            text = str(part["text"])
+            cut = {**part, "text": f"{text[: fit(text, most, count)]}…"}
+        if count(compact(cut)) < count(compact(part)):
             parts[best] = cut
     return _with(message, parts)
 
@@ -214,12 +226,36 @@ def _line(
     Of what was read that is the beginning, of what was found the sentence that says most of the
     query.
     """
-    text = str(part["text"])
-    is_read = quote.score is None
-    line = _head(text, count) if is_read else _telling_line(text, asked, count)
-    if line == text:
-        return part
-    return {**part, "text": line, **(_reads_on(quote, len(line) - 1) if is_read else {})}
+    if "messages" in part:
+        return _read_to(part, quote, _LINE, count) if _size(part, count) > _LINE + _SPARE else part
+    return {**part, "text": _telling_line(str(part["text"]), asked, count)}
+
+
+def _size(part: Mapping[str, Any], count: TokenCounter) -> int:
+    """Return the tokens of what a part quotes."""
+    quoted = part[_quoted_in(part)]
+    return count(quoted if isinstance(quoted, str) else compact(quoted))
+
+
+def _read_to(
+    part: Mapping[str, Any], quote: Recalled, most: int, count: TokenCounter
+) -> Mapping[str, Any]:
+    """Return a turn that was read with the entries of at most `most` tokens, and how to read on."""
+    kept: list[Mapping[str, Any]] = []
+    length = 0
+    for entry in part["messages"]:
+        text = str(entry["text"])
+        most -= count(str(entry["speaker"]))
+        end = fit(text, max(1, most), count)
+        kept.append({**entry, "text": text[:end]})
+        length += end + 1
+        most -= count(text[:end])
+        if end < len(text) or most <= 0:
+            break
+    offset = min(quote.offset + length - 1, quote.end - 1)  # what was cut may be a block at the end
+    place = {"session": quote.session} if quote.session else {}
+    left_out = {"turns": str(quote.turn), "offset": offset, **place}
+    return {**part, "messages": kept, "left_out": left_out}
 
 
 def _telling_line(text: str, asked: Callable[[str], int], count: TokenCounter) -> str:
@@ -245,13 +281,6 @@ def _head(text: str, count: TokenCounter) -> str:
     if count(text) <= _LINE + _SPARE:
         return text
     return f"{text[: fit(text, _LINE, count)].rstrip()}…"
-
-
-def _reads_on(quote: Recalled, length: int) -> dict[str, Any]:
-    """Return the arguments with which `read_log` continues after `length` characters."""
-    place = {"session": quote.session} if quote.session else {}
-    offset = min(quote.offset + length, quote.end - 1)  # what was cut may be a block at the end
-    return {"left_out": {"turns": str(quote.turn), "offset": offset, **place}}
 
 
 def _is_range(item: Any) -> bool:
@@ -316,7 +345,11 @@ def _parts(message: Message) -> list[Any]:
 
 
 def _quotes(part: Any) -> bool:
-    return isinstance(part, Mapping) and "text" in part
+    return isinstance(part, Mapping) and any(field in part for field in _QUOTED)
+
+
+def _quoted_in(part: Mapping[str, Any]) -> str:
+    return next(field for field in _QUOTED if field in part)
 
 
 def result_of(message: Message) -> Mapping[str, Any]:

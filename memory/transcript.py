@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ..prompts.loader import render
-from .fences import NAME
+from .fences import LONGEST_NAME, NAME, role_of
 from .messages import Growing, Message, arguments, calls, spoken, text
 from .recalled import SPEAKING, recalled
 from .record import Group, Record
@@ -26,15 +26,18 @@ _LINE_END = re.compile(f"[{_BREAKS}](?=[^{_BREAKS}])")
 """The end of a line before one that is not empty."""
 
 _UNPRINTABLE = re.compile(
-    r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+    r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)"
+    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 )
-"""Escape sequences of terminals, and control characters but tabs and line feeds."""
+"""Escape sequences of terminals, and control characters but tabs and line feeds.
+
+Of a sequence that does not end in its line only the control characters go: no word is lost.
+"""
 
 _TURN = re.compile(r"\[turn \d+\]")
 """What begins a turn in a log: no line of a message's words begins so."""
 
-_NOT_IN_LABELS = re.compile(r"[^\w.-]")
-_LONGEST_LABEL = 64  # characters of a tool's name before what it says
+_NOT_IN_LABELS, _NOT_IN_NAMES = re.compile(r"[^\w.-]"), re.compile(r"[^\w .@'-]")
 
 
 # Other types of messages speak by their own name.
@@ -67,18 +70,83 @@ def transcript(turns: Iterable[Logged]) -> str:
     return "\n\n".join(parts)
 
 
-def rendered(messages: Sequence[Message]) -> str:
-    r"""Render the messages of one turn as text; contents stand unchanged but for `INDENT`.
+def rendered(messages: Sequence[Message], begin: int = 0, end: int | None = None) -> str:
+    r"""Render the messages of one turn as text, or a range of what they say.
 
+    Each speaker's words are cleaned alone, so that none of them reach those of another.
     The model's state blocks are left out, since only the newest is valid. Recalled text is shown as
-    a reference, so that logs do not grow by being read. New messages only append text, so offsets
-    stay valid while a turn runs.
+    a reference, so that logs do not grow by being read.
 
     >>> rendered([{"type": "human", "data": {"content": "Which\nport?"}}])
     'user: Which\n  port?'
     """
-    lines = (line for message in messages for line in _lines(message))
-    return "\n".join(f"{label}{words}" for label, words, _ in lines)
+    pieces = _pieces(messages, begin, end)
+    return "\n".join(f"{label}{indented(words)}" for _, label, words in pieces)
+
+
+def excerpted(messages: Sequence[Message], begin: int, end: int) -> str:
+    r"""Render a range of what a turn says for somebody who is told who says its first words.
+
+    >>> excerpted([{"type": "human", "data": {"content": "Hi"}}] * 2, 0, 5)
+    'Hi\nuser: Hi'
+    """
+    (_, label, words), *others = [*_pieces(messages, begin, end, named=True)] or [(0, ": ", "")]
+    said = rendered(messages, begin, end).removeprefix(label)
+    is_told = label.endswith(": ") and not (others and SPEAKING.match(words))
+    return said if is_told else f"{label}{said}"
+
+
+def entries(
+    messages: Sequence[Message], begin: int = 0, end: int | None = None
+) -> list[dict[str, str]]:
+    r"""Return a range of what a turn says as `read_log` gives it: who says it, and the words.
+
+    Offsets count the characters of these words, with one newline between two. The state blocks of
+    the answers that end in the range follow, and are not counted.
+
+    >>> answer = "Done.\n---STATE---\nGoal: ship\n---END STATE---"
+    >>> for one in entries([{"type": "ai", "data": {"content": answer}}]):
+    ...     print(one["speaker"], one["text"], sep=": ")
+    assistant: Done.
+    assistant's state block: Goal: ship
+    """
+    said = [
+        {"speaker": label.removesuffix(": ").strip(), "text": words}
+        for _, label, words in _pieces(messages, begin, end, named=True)
+    ]
+    for message, place in zip(messages, offsets(messages), strict=True):
+        if message["type"] == "ai" and begin < place.end and (end is None or place.end <= end + 1):
+            found = blocks(message["data"].get("content") or "")
+            name = f"{speaker(message)}'s state block"
+            said += [{"speaker": name, "text": cleaned(one.strip())} for one in found]
+    return said
+
+
+def _pieces(
+    messages: Sequence[Message], begin: int, end: int | None, *, named: bool = False
+) -> Iterator[tuple[int, str, str]]:
+    """Yield the pieces of a range as (offset, label, words).
+
+    One that begins within a message has no label, unless each is `named`.
+    """
+    at = 0
+    for message in messages:
+        for label, words, _ in _said(message):
+            stop = at + len(words)
+            if (begin < stop or begin <= at) and (end is None or at < end or begin == at):
+                first = max(0, begin - at)
+                last = None if end is None else end - at
+                yield at + first, "" if first and not named else label, words[first:last]
+            at = stop + 1
+
+
+def plain(messages: Sequence[Message]) -> str:
+    r"""Return what the messages of a turn say as offsets count it: the words alone.
+
+    >>> plain([{"type": "human", "data": {"content": "Hi"}}] * 2)
+    'Hi\nHi'
+    """
+    return "\n".join(words for _, _, words in _pieces(messages, 0, None))
 
 
 def _offsets_after(messages: Sequence[Message], before: Offsets | None) -> list[Offsets]:
@@ -86,49 +154,30 @@ def _offsets_after(messages: Sequence[Message], before: Offsets | None) -> list[
 
     >>> messages = [{"type": "human", "data": {"content": "Hi"}}] * 2
     >>> [place.text for place in _offsets_after(messages, None)]
-    [6, 15]
+    [0, 3]
     """
     at, found = (before.end if before else 0), list[Offsets]()
     for message in messages:
         text_offset, call_offsets = at, list[int]()
-        for label, words, is_call in _said(message, visible_text(message)):
-            begin = at + len(label)
+        for _, words, is_call in _said(message):
             if is_call:
-                call_offsets.append(begin)
+                call_offsets.append(at + words.index(" ") + 1)
             else:
-                text_offset = begin
-            at = begin + place_in_log(words, len(words)) + 1
+                text_offset = at
+            at += len(words) + 1
         found.append(Offsets(text_offset, tuple(call_offsets), at))
     return found
 
 
 offsets = Growing(_offsets_after)
-"""Return the offsets of each message in the rendered turn, in characters."""
+"""Return the offsets of each message in what the turn says, in characters."""
 
 
-def as_read(messages: Sequence[Message], begin: int, end: int) -> str:
-    r"""Return a range of a rendered turn as `read_log` gives it.
+def cleaned(words: str) -> str:
+    r"""Return a speaker's words without colour codes and control characters.
 
-    The state blocks of the answers that end in it follow, so that offsets do not count them.
-
-    >>> answer = "Done.\n---STATE---\nGoal: ship\n---END STATE---"
-    >>> print(as_read([{"type": "ai", "data": {"content": answer}}], 0, 16))
-    assistant: Done.
-    assistant's state block: Goal: ship
-    """
-    said = [rendered(messages)[begin:end]]
-    for message, place in zip(messages, offsets(messages), strict=True):
-        if message["type"] == "ai" and begin < place.end <= end + 1:
-            found = blocks(message["data"].get("content") or "")
-            said += [f"{speaker(message)}'s state block: {indented(one.strip())}" for one in found]
-    return printable("\n".join(said))
-
-
-def printable(words: str) -> str:
-    r"""Return a text without colour codes and control characters, as `read_log` gives it.
-
-    >>> printable("\x1b[31mfailed\x1b[0m\r\n\tin 3 s\x07")
-    'failed\n\tin 3 s'
+    >>> cleaned("\x1b[31mfailed\x1b[0m\r\n\tin 3 s\x07 \x1b]0;title")
+    'failed\n\tin 3 s ]0;title'
     """
     return _UNPRINTABLE.sub("", words)
 
@@ -142,44 +191,42 @@ def indented(words: str) -> str:
     return _LINE_END.sub(lambda end: f"{end[0]}{INDENT}", words)
 
 
-def place_in_log(words: str, place: int) -> int:
-    r"""Return where a place in the words of a message is in the indented words.
+def offset_at(messages: Sequence[Message], place: int, begin: int = 0) -> int:
+    r"""Return the offset of a place in the log of a turn, rendered from `begin` on.
 
-    >>> place_in_log("a\nb", 1), place_in_log("a\nb", 2)
-    (1, 4)
+    >>> offset_at([{"type": "human", "data": {"content": "a\nbc"}}], len("user: a\n  b"))
+    3
     """
-    ends = _LINE_END.findall(words, 0, place + 1)  # a line ends only if another character follows
-    return place + len(INDENT) * len(ends)
+    offset = begin
+    for start, label, words in _pieces(messages, begin, None):
+        line = f"{label}{indented(words)}"
+        within = min(max(0, place - len(label)), len(line) - len(label))
+        ends = _LINE_END.findall(line[len(label) :], 0, within + 1)
+        offset = start + max(0, within - len(INDENT) * len(ends))
+        if place <= len(line):
+            break
+        place -= len(line) + 1
+    return offset
 
 
 def speaker_at(messages: Sequence[Message], offset: int) -> str:
-    """Return who speaks at an offset of a rendered turn, empty where the log itself says so.
+    """Return who speaks at an offset of a turn.
 
-    >>> speaker_at([{"type": "human", "data": {"content": "Hi"}}], 7)
+    >>> speaker_at([{"type": "human", "data": {"content": "Hi"}}], 1)
     'user'
     """
-    at = 0
-    for message in messages:
-        for label, words, _ in _lines(message):
-            end = at + len(label) + len(words) + 1
-            if at <= offset < end:
-                return speaker(message) if offset > at else ""
-            at = end
-    return ""
+    at = next((at for at, place in enumerate(offsets(messages)) if offset < place.end), -1)
+    return speaker(messages[at]) if messages else ""
 
 
 def message_end(messages: Sequence[Message], offset: int) -> int:
-    """Return where the message ends in which an offset of a rendered turn lies.
+    """Return where the message ends in which an offset of a turn lies.
 
-    >>> message_end([{"type": "human", "data": {"content": "Hi"}}] * 2, 3)
-    9
+    >>> message_end([{"type": "human", "data": {"content": "Hi"}}] * 2, 1)
+    3
     """
-    at = 0
-    for message in messages:
-        at += sum(len(label) + len(words) + 1 for label, words, _ in _lines(message))
-        if offset < at:
-            break
-    return at
+    ends = [place.end for place in offsets(messages)]
+    return next((end for end in ends if offset < end), ends[-1])
 
 
 def in_parts(log: str, limit: int, count: TokenCounter) -> list[str]:
@@ -272,35 +319,35 @@ def countable(message: Message) -> list[str]:
     return texts
 
 
-def _lines(message: Message) -> Iterator[tuple[str, str, bool]]:
-    """Yield the lines of a message in a log as (label, indented words, whether it is a call)."""
-    for label, words, is_call in _said(message, visible_text(message)):
-        yield label, indented(words), is_call
-
-
-def _said(message: Message, words: str) -> Iterator[tuple[str, str, bool]]:
-    """Yield what a message says as (label, words, whether it is a call)."""
+def _said(message: Message) -> Iterator[tuple[str, str, bool]]:
+    """Yield what a message says as (label, cleaned words, whether it is a call)."""
     name, references = speaker(message), recalled(message)
     if references:
         yield f"{name}: ", f"({'; '.join(map(str, references))})", False
         return
     data = message["data"]
     called = calls(message) if data.get("tool_calls") or data.get("invalid_tool_calls") else ()
+    words = cleaned(visible_text(message))
     if words or not called:
         yield f"{name}: ", words, False
     for call in called:
-        yield f"{name} calls {label(call['name'])} ", arguments(call), True
+        yield f"{name} calls ", f"{label(call['name'])} {cleaned(arguments(call))}", True
 
 
 def speaker(message: Message) -> str:
-    """Return the name of a message's speaker in logs.
+    """Return who says a message, with the name that it has.
 
     >>> speaker({"type": "ai", "data": {}}), speaker({"type": "tool", "data": {"name": "look_up"}})
     ('assistant', 'tool look_up')
+    >>> speaker({"type": "human", "data": {"name": "Ann Lee"}})
+    'user (Ann Lee)'
     """
-    if message["type"] == "tool":
-        return f"tool {label(message['data'].get('name'))}".rstrip()
-    return _SPEAKERS.get(message["type"]) or label(message["type"])
+    kind, data = message["type"], message["data"]
+    if kind == "tool":
+        return f"tool {label(data.get('name'))}".rstrip()
+    role = _SPEAKERS.get(kind) or label(role_of(message) if kind == "chat" else kind)
+    name = _NOT_IN_NAMES.sub("_", str(data.get("name") or ""))[:LONGEST_NAME]
+    return f"{role} ({name})" if name else role
 
 
 def label(name: object) -> str:
@@ -309,4 +356,4 @@ def label(name: object) -> str:
     >>> label("look up: found")
     'look_up__found'
     """
-    return _NOT_IN_LABELS.sub("_", str(name or ""))[:_LONGEST_LABEL]
+    return _NOT_IN_LABELS.sub("_", str(name or ""))[:LONGEST_NAME]

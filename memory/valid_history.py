@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..prompts.loader import render
-from .fences import LONGEST_NAME, Fences, role_of
+from .fences import LONGEST_NAME, Fences
 from .messages import (
     Message,
     calls,
@@ -19,7 +19,7 @@ from .messages import (
     with_content,
 )
 from .tool_names import MEMORY_TOOLS
-from .transcript import indented, label, speaker
+from .transcript import cleaned, indented, speaker
 
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 """The ids of calls that both accept: Anthropic limits the characters, OpenAI the length."""
@@ -265,6 +265,5 @@ def _uncalling(message: Message) -> Message:
 
 def _quoted(message: Message, fences: Fences) -> Message:
     """Return a note that quotes a message, as it would stand in a log."""
-    author = label(role_of(message)) if message["type"] == "chat" else speaker(message)
-    quote = f"{author}: {indented(text(message))}"
+    quote = f"{speaker(message)}: {indented(cleaned(text(message)))}"
     return fences.note(render("orphan_result", quote=quote))

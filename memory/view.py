@@ -14,7 +14,7 @@ from .names import is_qualified, parted, qualified, session_called, session_name
 from .recalled import Recalled, restored
 from .record import Event, Group, Owner, Record, Tip
 from .spans import narrowed
-from .transcript import Logged, as_read, rendered
+from .transcript import Logged, entries, excerpted
 
 _CHUNK = 200
 """Turns read in one query, so that the records of a long session do not fill the memory."""
@@ -67,8 +67,8 @@ class ArchiveView:
             for message in record.messages
         )
 
-    def recall(self, quoted: Recalled) -> str:
-        """Return the text that a result quotes; empty if it no longer exists.
+    def recall(self, quoted: Recalled) -> str | list[dict[str, str]]:
+        """Return the text, or the entries, that a result quotes; empty if it no longer exists.
 
         Of another session it is read on the branch it was quoted from, even if a newer one exists.
         """
@@ -76,14 +76,13 @@ class ArchiveView:
         if quoted.session:
             session = self.session(quoted.session)
             if session is None:
-                return ""
+                return [] if quoted.is_read else ""
             view = past(self.archive, session.owner, Tip(quoted.turn, quoted.id))
         if quoted.effort:
             effort = view.effort(quoted.effort, ())
             return effort.summary if effort else ""
-        if quoted.score is None:  # no hit of a search, but what `read_log` read
-            return as_read(view.messages_of(quoted.turn), quoted.offset, quoted.end)
-        return view.render(quoted.turn)[quoted.offset : quoted.end]
+        read = entries if quoted.is_read else excerpted
+        return read(view.messages_of(quoted.turn), quoted.offset, quoted.end)
 
     def session(self, name: str) -> "ArchiveView | None":
         """Return this view, or that of the newest branch of another session of the user.
@@ -98,10 +97,6 @@ class ArchiveView:
         owner = next(iter(self.archive.sessions(self.owner.user, full_name)), None)
         tip = None if owner is None else self.archive.newest(owner)
         return past(self.archive, owner, tip) if owner and tip else None
-
-    def render(self, turn: int) -> str:
-        """Return a visible turn as text, the running one included; empty if there is none."""
-        return rendered(self.messages_of(turn))
 
     def messages_of(self, turn: int) -> tuple[Message, ...]:
         """Return the messages of a visible turn, the running one included, as they are stored."""

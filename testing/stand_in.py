@@ -65,7 +65,9 @@ _CONSTANT = re.compile(r"\b(?:port \d+|version \d+(?:\.\d+)*|\d+(?:\.\d+){3})\b"
 
 _FENCE = re.compile(r'<(/?)\w+(?: \d+)?>|<\w+ \d+>(?:.*stored log of the effort "([^"]+)")?.*')
 _TURN = re.compile(r"\[turn (\d+)\b.*\]")
-_SPOKEN = re.compile(r"(user|assistant|system|tool)(?: ([\w-]+))?(?:: (.*)| calls \w+ .*)")
+_SPOKEN = re.compile(
+    r"(user|assistant|system|tool)(?: ([\w-]+)| \([^()]+\))?(?:: (.*)| calls \w+ .*)"
+)
 _LISTED = re.compile(r"- (?:turn (?P<turn>\d+)|(?P<effort>\S+?)(?: \([^)]*\))?): (?P<text>.+)")
 """The lines of logs and lists in the memory's messages. What does not match is plain text."""
 
@@ -319,7 +321,8 @@ def _texts(value: Any, said: _Sentence) -> Iterator[_Sentence]:
     if isinstance(value, Mapping):
         named = (str(value[key]) for key in ("effort_id", "id", "session") if value.get(key))
         turn = str(value.get("turn", said.turn))
-        speaker = "" if value.get("speaker") == "assistant" else said.speaker
+        who = str(value.get("speaker")).split(" ")[0]
+        speaker = {"assistant": "", "user": "user"}.get(who, said.speaker)
         place = _Sentence("", speaker, next(named, said.effort), turn)
         for part in value.values():
             yield from _texts(part, place)

@@ -21,7 +21,7 @@ from ..messages import Message, calls
 from ..names import ranges
 from ..recalled import recalled
 from ..record import SHORT_ID, Owner, Record, Tip
-from ..transcript import visible_text
+from ..transcript import speaker, visible_text
 from ..view import every_commit
 from .protocol import Archive, every_effort
 
@@ -82,8 +82,6 @@ def _entry(effort: Effort, turns: Sequence[int], record: Record) -> dict[str, An
     return {**entry, "commit": record.id, "at": record.at}
 
 
-# A message of another type is named by its type, a tool's result by its tool.
-_SPEAKERS = {"human": "User", "ai": "Assistant", "system": "System"}
 _CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 """Characters that a terminal could take for a command, and that UTF-8 cannot hold."""
 
@@ -172,17 +170,15 @@ def _turn(record: Record) -> Iterator[str]:
 
 
 def _message(message: Message) -> Iterator[str]:
-    data, kind, content = message["data"], message["type"], visible_text(message)
-    speaker = _SPEAKERS.get(kind) or inline(kind)
-    if kind == "tool":
-        speaker = f"Result of {inline(str(data.get('name') or 'a tool'))}"
-        content = "; ".join(map(str, recalled(message))) or content
+    content = visible_text(message)
+    who = inline(speaker(message))
+    content = "; ".join(map(str, recalled(message))) or content
     if content or not calls(message):
-        yield f"**{speaker}**"
+        yield f"**{who}**"
         yield fenced(content)
     for call in calls(message):
         args = call.get("args")
-        yield f"**{speaker} calls {inline(str(call.get('name')))}**"
+        yield f"**{who} calls {inline(str(call.get('name')))}**"
         yield fenced(
             args if isinstance(args, str) else json.dumps(args, ensure_ascii=False, indent=1)
         )

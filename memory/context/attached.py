@@ -25,7 +25,7 @@ from ..recalled import recalled, result_of
 from ..record import Group
 from ..running_turn import RunningTurn
 from ..tokens import price_of
-from ..transcript import Logged, offsets, place_in_log
+from ..transcript import Logged, cleaned, offsets
 from .plan import Plan, Rounds
 from .shortening import preview
 
@@ -225,7 +225,7 @@ def _as_sent(ledger: _Ledger, message: Message, offset: int) -> Message:
             return _text(_not_sent(ledger.unsent[-1], turn))
         said = f"[{one}]\n{one.text}"
         before = text(with_content(message, content[: at + 1])).removesuffix(said)
-        place = offset + place_in_log(before + said, len(before))
+        place = offset + len(cleaned(before))
         limit = int(_WORDS_SHARE * ledger.work.room)
         return _text(preview(said, limit, turn=turn, offset=place, count=count))
 

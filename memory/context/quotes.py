@@ -13,7 +13,16 @@ from ..messages import Message
 from ..names import parted, ranges, span, turns_named
 from ..search.passages import best_pieces
 from ..tokens import TokenCounter, count_message, cut_marked, fit
-from ..transcript import INDENT, Logged, offsets, rendered, speaker_at, transcript
+from ..transcript import (
+    INDENT,
+    Logged,
+    offset_at,
+    offsets,
+    plain,
+    rendered,
+    speaker_at,
+    transcript,
+)
 
 _ITEM_SHARES = (1.0, 0.85, 0.7, 0.5, 0.25, 0.0)
 """Shares of the room that the items may have, tried in this order; the background has the rest."""
@@ -188,19 +197,20 @@ def log_quote(effort_id: str, status: str, quoted: Quoted, limit: int, fences: F
 
 def _part_of(turn: Logged, quoted: Quoted, session: str, limit: int, count: TokenCounter) -> str:
     """Return a turn from where it is quoted on, and how to read the rest."""
-    text = rendered(turn.messages)
     begin = quoted.own_place(turn) if quoted.begin else 0
-    end = begin + fit(text[begin:], limit, count)
-    words = text[begin:end]
+    text = rendered(turn.messages, begin)
+    cut = fit(text, limit, count)
+    words = text[:cut]
     if begin:
-        speaker = speaker_at(turn.messages, begin)
+        ends = [0, *(place.end for place in offsets(turn.messages))]
+        speaker = "" if begin in ends else speaker_at(turn.messages, begin)
         going_on = [render("continued", speaker=speaker)] if speaker else []
         place = render("part_begins", offset=quoted.place(turn, begin))
         words = "\n".join([place, *going_on, f"{INDENT * bool(speaker)}{words}"])
-    if end >= len(text):
+    if cut >= len(text):
         return f"[turn {turn.turn}]\n{words}"
-    head = {"turn": turn.turn, "head": words, "offset": quoted.place(turn, end)}
-    head |= {"tokens": count(text[end:])}
+    end = quoted.place(turn, offset_at(turn.messages, cut, begin))
+    head = {"turn": turn.turn, "head": words, "offset": end, "tokens": count(text[cut:])}
     if session:
         return render("head_of_earlier_turn", session=session, **head)
     return render("head_of_turn", **head)
@@ -217,7 +227,7 @@ def places_of_match(
     if len(quoted.turns) != 1 or count(transcript(quoted.turns)) <= limit:
         return 0, []
     (turn,) = quoted.turns
-    log, ends = rendered(turn.messages), [place.end for place in offsets(turn.messages)]
+    log, ends = plain(turn.messages), [place.end for place in offsets(turn.messages)]
     pieces = best_pieces(log, query)
     if not pieces:
         return 0, []

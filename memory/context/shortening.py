@@ -25,11 +25,21 @@ from ..messages import (
 from ..messages import answered as has_answer
 from ..messages import text as text_of
 from ..recalled import as_reference, recalled, repeats, result_of, shortened
+from ..record import Group, Record
 from ..search.passages import word_begin, word_end
 from ..search.terms import shared_terms
 from ..tokens import TokenCounter, count_message, count_messages, fit, fit_end
 from ..tool_names import DECIDING
-from ..transcript import INDENT, Logged, Offsets, offsets, place_in_log, rendered, visible_text
+from ..transcript import (
+    INDENT,
+    Logged,
+    Offsets,
+    cleaned,
+    offset_at,
+    offsets,
+    rendered,
+    visible_text,
+)
 from ..valid_history import valid_history
 from .budget import LEAST_PREVIEW, ladder
 
@@ -76,17 +86,17 @@ _HIDDEN = re.compile(r"\[… (\d{1,9}) tokens left out")
 
 
 Place: TypeAlias = int | Callable[[int], int]
-"""Where a text begins in its rendered turn, or a function from its places to those there."""
+"""Where a text begins in what its turn says, or a function from its places to those there."""
 
 
 def preview(
-    content: str, limit: int, *, turn: int | None, offset: Place | None, count: TokenCounter
+    content: str, limit: int, *, turn: int | None, offset: Place | Logged, count: TokenCounter
 ) -> str:
     """Return head, pointer and tail of a text of more than `limit` tokens, else the text.
 
     Head and tail have `limit` tokens together; `offset` is where the text begins in its turn as
-    `read_log` renders it, in characters; None if the text is that turn itself. Without a `turn` no
-    call is named that reads on.
+    `read_log` gives it, in characters, or the turn whose log the text is. Without a `turn` no call
+    is named that reads on.
 
     What an earlier cut left out between them counts too.
 
@@ -101,14 +111,14 @@ def preview(
         return content
     end, begin = left_out(content, limit, count)
     # Only where a line of a log begins may its tail begin as one.
-    within_line = offset is None and begin > 0 and content[begin - 1] != "\n"
+    within_line = isinstance(offset, Group | Record) and begin > 0 and content[begin - 1] != "\n"
     tail = INDENT * within_line + content[begin:]
     hidden = max(1, tokens - count(content[:end]) - count(content[begin:]))
     hidden += sum(map(int, _HIDDEN.findall(content, end, begin)))
-    if callable(offset):
-        place = offset(end)
+    if isinstance(offset, int):
+        place = offset + len(cleaned(content[:end]))
     else:
-        place = end if offset is None else offset + place_in_log(content, end)
+        place = offset(end) if callable(offset) else offset_at(offset.messages, end)
     pointer = render("left_out_unread", tokens=hidden)
     if turn is not None:
         pointer = render("left_out", tokens=hidden, turn=turn, offset=place)
@@ -217,7 +227,7 @@ def _with_short_words(message: Message, limit: int, place: int, short: _Preview)
     for at in texts:
         said = block_text(blocks[at])
         whole = text_of(with_content(message, message["data"]["content"][: at + 1]))
-        offset = place + place_in_log(whole, len(whole) - len(said))
+        offset = place + len(cleaned(whole.removesuffix(said)))
         cut = short(said, max(1, limit // len(texts)), offset)
         blocks[at] = blocks[at] if cut == said else {"type": "text", "text": cut}
     return with_content(message, blocks)
@@ -298,7 +308,7 @@ def _place_of_value(content: str, start: int, begin: int, value: Any, place: int
     """Return where a place in a value stands, whose JSON starts at `start` of the arguments."""
     if isinstance(value, str):
         place = len(json.dumps(value[:place], ensure_ascii=False)) - 1  # without the last quote
-    return begin + place_in_log(content, start + place)
+    return begin + len(cleaned(content[: start + place]))
 
 
 def shorten_turn(
@@ -470,7 +480,7 @@ def log_excerpt(
     asked = [message for message in short if message["type"] == "human"]
     question = valid_history(asked[-1:], fences)
     for tokens in ladder(limit):
-        excerpted = preview(log, tokens, turn=turn.turn, offset=None, count=count)
+        excerpted = preview(log, tokens, turn=turn.turn, offset=turn, count=count)
         note = fences.note(render(f"{head}left_out", turn=turn.turn, quote=excerpted))
         excerpt = (*question, note) if is_answered else (note, *question)
         if count_messages(excerpt, count) <= limit:

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 from ..compressions import Item, Kind
 from ..messages import text as text_of
-from ..transcript import Logged
+from ..transcript import Logged, speaker
 from .extract import Extracted, legible
-from .verify import SENTENCE_END, SPEAKERS, verify
+from .verify import SENTENCE_END, verify
 
 _BULLET = re.compile(r"^(?:\s|[-*•>#]+\s|\d{1,3}[.)]\s)+")
 """Marks of lists, quotes and headings before a sentence."""
@@ -124,4 +124,4 @@ def _by_rules(turns: Sequence[Logged]) -> Iterator[Item]:
             for sentence in sentences(words):
                 kind = kind_of(sentence) if len(sentence) <= _LONGEST_SENTENCE else None
                 if kind:
-                    yield Item(kind, sentence, turn.turn, speaker=SPEAKERS[message["type"]])
+                    yield Item(kind, sentence, turn.turn, speaker=speaker(message))

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from cachetools import LRUCache
 from rapidfuzz import fuzz
 
-from ..compressions import DONE, STRENGTH, Item, Kind
+from ..compressions import DONE, STRENGTH, Item, Kind, role
 from ..errors import EmbeddingError
 from ..locks import CACHES
 from ..search.embeddings import Embedder, Vector, likeness
@@ -122,7 +122,7 @@ def _unite(pool: dict[str, Item], older: Item, newer: Item, likeness: float) -> 
     """Let the shorter of two items supersede the other one and take over from it."""
     heir, item = (newer, older) if len(newer.quote) < len(older.quote) else (older, newer)
     kind = max(heir, item, key=_strength).kind
-    speaker = "user" if "user" in {heir.speaker, item.speaker} else heir.speaker
+    speaker = next((s for s in (heir.speaker, item.speaker) if role(s) == "user"), heir.speaker)
     pool[heir.key] = replace(heir, kind=kind, speaker=speaker)
     pool[item.key] = replace(item, superseded_by=heir.key)
     return Merge(heir.key, item.key, "same", likeness)

@@ -1,7 +1,7 @@
 """Holding a model's quotes against the log: an item is what somebody said, word for word."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, TypeAlias
@@ -9,12 +9,12 @@ from typing import Literal, TypeAlias
 from rapidfuzz import fuzz
 from sqlalchemy.util import memoized_property
 
-from ..compressions import CUT, Item, Kind, Speaker
+from ..compressions import CUT, Item, Kind, role
 from ..efforts import one_line
 from ..messages import text as text_of
 from ..search.terms import CJK, terms
 from ..tokens import TokenCounter, count, cut_at_sentence
-from ..transcript import Logged
+from ..transcript import Logged, cleaned, speaker
 from .extract import Extracted, quotable
 
 SENTENCE_END = re.compile(
@@ -40,9 +40,7 @@ _PRONOUNS = re.compile(
 )
 """Words that refer to another sentence."""
 
-SPEAKERS: Mapping[str, Speaker] = {"human": "user", "ai": "assistant", "tool": "tool"}
-"""Whose messages may be quoted; the application's instructions always hold, so never quoted."""
-
+_SAYING = frozenset({"human", "ai", "tool"})
 
 _FIRST = ("tool", "", "assistant", "record", "user")
 """Speakers in reverse order: words that the user said are the user's, whoever repeats them."""
@@ -56,7 +54,8 @@ _SEARCH_LENGTH = 800
 _SLACK = 12  # characters by which the ends of a near miss may be moved to where words end
 
 _LABEL = re.compile(
-    r"(?:\[turn \d+\] ?)?(?:user|assistant|system|tool(?: [\w.-]+)?): ?", re.IGNORECASE
+    r"(?:\[turn \d+\] ?)?(?:user|assistant|system|tool)(?: \([^()\n]+\)| [\w.-]+)?: ?",
+    re.IGNORECASE,
 )
 """The speaker before a line of a log, which models quote with it."""
 
@@ -73,7 +72,7 @@ class Source:
 
     turn: int
     words: str
-    speaker: Speaker = ""
+    speaker: str = ""
 
     @memoized_property
     def folded(self) -> str:
@@ -121,7 +120,11 @@ def verify(
     """
     older = (Source(item.turn, item.quote, item.speaker) for item in kept)
     log = (
-        Source(turn.turn, text_of(message), SPEAKERS.get(message["type"], ""))
+        Source(
+            turn.turn,
+            cleaned(text_of(message)),
+            speaker(message) if message["type"] in _SAYING else "",
+        )
         for turn in turns
         for message in quotable(turn)
     )
@@ -159,7 +162,7 @@ def _verdict(quote: Extracted, sources: Sequence[Source], cut: Callable[[str], s
     if hit is None:
         return Verdict(quote.quote, "fabricated")
     source, words = hit
-    kind = Kind.OUTPUT if source.speaker == "tool" and quote.kind in _STATED else quote.kind
+    kind = Kind.OUTPUT if role(source.speaker) == "tool" and quote.kind in _STATED else quote.kind
     item = Item(kind, cut(words), source.turn, speaker=source.speaker)
     return Verdict(quote.quote, "verbatim" if verbatim else "mended", item)
 
@@ -187,7 +190,7 @@ def _exact(quote: str, turn: int | None, sources: Sequence[Source]) -> _Hit | No
     if not hits:
         return None
     source, hit = max(
-        hits, key=lambda hit: (_FIRST.index(hit[0].speaker), hit[0].turn == turn, hit[0].turn)
+        hits, key=lambda hit: (_FIRST.index(role(hit[0].speaker)), hit[0].turn == turn, hit[0].turn)
     )
     return source, _with_neighbour(source.words, *hit.span())
 

@@ -13,7 +13,7 @@ from ..media import attachment
 from ..messages import Message, block_text, spoken
 from ..state_block import without_blocks
 from ..tool_names import MEMORY_TOOLS
-from ..transcript import INDENT, indented, offsets, rendered, speaker_at
+from ..transcript import cleaned, offsets, plain
 from .literal import Literal
 from .terms import is_question, query_terms, terms
 
@@ -204,11 +204,10 @@ _WORD = 40  # characters by which a cut may be moved so that it cuts no word in 
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """A range of a rendered turn, its speaker if the range does not name him, whether it asks."""
+    """A range of what a turn says, and whether it asks."""
 
     begin: int
     end: int
-    speaker: str = ""
     asks: bool = False
 
 
@@ -219,13 +218,13 @@ def excerpt(messages: Sequence[Message], number: int) -> Excerpt | None:
     returned ends with its message.
 
     >>> excerpt([{"type": "human", "data": {"content": "It works."}}], 0)
-    Excerpt(begin=0, end=15, speaker='', asks=False)
+    Excerpt(begin=0, end=9, asks=False)
     """
-    log, begins = rendered(messages), [offset.text for offset in offsets(messages)]
+    log, begins = plain(messages), [offset.text for offset in offsets(messages)]
     begin, end = 0, 0
     pieces: list[Passage] = []
     for piece in passages(messages)[number:]:
-        text = indented(piece.text.strip())
+        text = cleaned(piece.text.strip())
         start = log.find(text, max(end, begins[piece.message]))  # the same text may stand before
         room = 2 * LONGEST if pieces and pieces[-1].asks else _EXCERPT
         if start < 0 or (pieces and start + len(text) - begin > room):
@@ -236,28 +235,26 @@ def excerpt(messages: Sequence[Message], number: int) -> Excerpt | None:
         pieces.append(piece)
     if not pieces:
         return None
-    first, asks = pieces[0], pieces[-1].asks
-    if first.begin:
-        return _inside(messages, log, (begin, end), asks=asks)
-    return Excerpt(log.rfind("\n", 0, begins[first.message]) + 1, end, asks=asks)
+    begin = begin if pieces[0].begin else begins[pieces[0].message]
+    return Excerpt(begin, end, pieces[-1].asks)
 
 
 def shown_excerpt(messages: Sequence[Message], number: int, query: Collection[str]) -> Excerpt:
     """Return the excerpt that shows a passage.
 
-    A passage that the log has in other words, as of several calls, is shown by what says most of
-    the query in one of these messages: its own, and the results that follow.
+    A passage that the log has in other words, as without encoded data, is shown by what says most
+    of the query in one of these messages: its own, and the results that follow.
 
     >>> calls = [{"name": "look_up", "args": {"key": key}} for key in ("host", "port")]
     >>> shown_excerpt([{"type": "ai", "data": {"content": "", "tool_calls": calls}}], 0, {"port"})
-    Excerpt(begin=40, end=79, speaker='', asks=False)
+    Excerpt(begin=0, end=47, asks=False)
     """
     if part := excerpt(messages, number):
         return part
     found = passages(messages)[number : number + 1]
     if not found:
         return best_excerpt(messages, query)
-    log, ends, at = rendered(messages), [place.end for place in offsets(messages)], found[0].message
+    log, ends, at = plain(messages), [place.end for place in offsets(messages)], found[0].message
     results = takewhile(lambda n: messages[n]["type"] == "tool", range(at + 1, len(messages)))
     searched = [n for n in results if messages[n]["data"].get("name") not in MEMORY_TOOLS]
     best = [
@@ -276,26 +273,10 @@ def best_excerpt(
     """Return the excerpt with most terms of a query of a turn, or of a range of it.
 
     >>> best_excerpt([{"type": "human", "data": {"content": "Hello. It works."}}], {"work"})
-    Excerpt(begin=12, end=22, speaker='user', asks=False)
+    Excerpt(begin=7, end=16, asks=False)
     """
-    log = rendered(messages)
-    first, last = best_piece(log[begin:end], query)
-    return _inside(messages, log, (begin + first, begin + last))
-
-
-def _inside(
-    messages: Sequence[Message], log: str, place: tuple[int, int], *, asks: bool = False
-) -> Excerpt:
-    """Return a part of a log with its speaker, unless the log names him right there.
-
-    It begins with the spaces before it, else with the character there, so that it does not read as
-    a line of the log: only what begins a line of the log may.
-    """
-    begin, end = place
-    spaces = len(log[:begin]) - len(log[:begin].rstrip(" "))
-    if begin and log[begin - 1] != "\n":
-        begin -= min(max(1, spaces), len(INDENT))
-    return Excerpt(begin, end, speaker_at(messages, begin), asks)
+    first, last = best_piece(plain(messages)[begin:end], query)
+    return Excerpt(begin + first, begin + last)
 
 
 def best_piece(text: str, query: Collection[str]) -> tuple[int, int]:

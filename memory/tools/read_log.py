@@ -15,7 +15,7 @@ from ..recalled import Recalled, recalled
 from ..record import Record, memberships
 from ..running_turn import RunningTurn
 from ..tokens import fit
-from ..transcript import Logged, as_read, message_end, rendered, speaker_at
+from ..transcript import Logged, entries, message_end, offsets, plain
 from ..view import ArchiveView
 from .arguments import Number, Text, Turns
 
@@ -30,7 +30,7 @@ _LEAST = 100  # tokens worth a call: of a cut turn after others, and of what fol
 def read_log(
     work: RunningTurn, turns: Turns, offset: Number = 0, limit: Number = 0, session: Text = ""
 ) -> tuple[Any, ...]:
-    """Return the text of turns, at most `limit` tokens and a quarter of the room.
+    """Return the messages of turns, at most `limit` tokens and a quarter of the room.
 
     Results of one message share what a turn may have. One that is shorter than asked says why.
     From an offset it is the rest of the message in which that lies, with the next ones if next to
@@ -101,7 +101,7 @@ def _texts(
     parts: list[tuple[Mapping[str, Any], Recalled]] = []
     free = work.free
     for turn in turns:
-        log = rendered(turn.messages)
+        log = plain(turn.messages)
         if not 0 <= offset < len(log):
             where = {"offset": offset, "turn": turn.turn, "last": len(log) - 1}
             raise ToolError(render("offset_outside", **where))
@@ -113,16 +113,20 @@ def _texts(
         none = UNDATED if isinstance(turn, Record) else "now"
         time = local_day(turn.at, work.settings.timezone, hour=True) or none
         head = {"turn": turn.turn, "at": time, "efforts": efforts}
-        if speaking := offset and speaker_at(turn.messages, offset):
-            head["speaker"] = speaking  # who goes on there, as no label says so
         free -= work.count(compact(head))
         last = _reading_end(work, turn, log, offset) if offset else len(log)
         end = offset + fit(log[offset:last], max(1, free), work.count)
+        said = entries(turn.messages, offset, end)
+        frame = work.count(compact(said)) - work.count(log[offset:end])  # who says it
+        if frame > 0 and end < last:
+            end = offset + fit(log[offset:end], max(1, free - frame), work.count)
+            said = entries(turn.messages, offset, end)
+        # Where only the line break before the next message is left, that message comes next.
+        end += end < len(log) and end + 1 in {place.end for place in offsets(turn.messages)}
         if parts and end < len(log) and free < _LEAST:
             break
-        text = as_read(turn.messages, offset, end)
-        free -= work.count(text)
-        parts.append(({**head, "text": text}, Recalled(turn.turn, offset, end, **place)))
+        free -= work.count(compact(said))
+        parts.append(({**head, "messages": said}, Recalled(turn.turn, offset, end, **place)))
         if end < len(log):
             return parts, end
         offset = 0

@@ -23,7 +23,7 @@ from ..search.passages import LONGEST, Passage, best_excerpt, excerpt, passages,
 from ..search.terms import query_terms
 from ..spans import kept
 from ..tokens import fit
-from ..transcript import Logged, offsets, rendered, speaker_at
+from ..transcript import Logged, excerpted, offsets, plain, speaker_at
 from ..view import past
 from .read_log import DEFAULT_LIMIT
 
@@ -53,6 +53,11 @@ class _Range:
     score: float
     weak: bool = False
     foreign: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The range as the result has it."""
+        return excerpted(self.record.messages, self.begin, self.end)
 
     @property
     def quote(self) -> Recalled:
@@ -198,16 +203,15 @@ class SearchResults:
         ]
         begin = min((other.begin for other in shown), default=one.begin)
         end = max((other.end for other in shown), default=one.end)
-        log = rendered(one.record.messages)
-        whole = log[min(begin, one.begin) : max(end, one.end)]
-        before = sum(self._work.count(log[other.begin : other.end]) for other in shown)
-        cost = self._work.count(whole) - before
-        cost += 0 if shown else self._work.count(compact(self._around(one, "", one.begin)))
+        begin, end = min(begin, one.begin), max(end, one.end)
+        cost = self._work.count(excerpted(one.record.messages, begin, end))
+        cost -= sum(self._work.count(other.text) for other in shown)
+        cost += 0 if shown else self._work.count(compact(self._around(one)))
         if not self._spend(cost):
             return False
         if shown:
             kept, *others = shown
-            kept.begin, kept.end = min(begin, one.begin), max(end, one.end)
+            kept.begin, kept.end = begin, end
             for name, ranges in self._ranges.items():
                 self._ranges[name] = [r for r in ranges if all(r is not other for other in others)]
         else:
@@ -266,41 +270,26 @@ class SearchResults:
                 if _covered(one.quote, above):
                     passages.append({"turn": one.record.turn, "above": True})
                     continue
-                passage, quote = self._passage(one, hour=one.record.turn in hours)
-                passages.append(passage)
-                quotes.append(quote)
+                weak = {"weak": True} if one.weak else {}
+                around = self._around(one, hour=one.record.turn in hours)
+                passages.append({**around, "text": one.text, **weak})
+                quotes.append(one.quote)
             if passages or head:  # for the passage of a turn there may have been no room
                 results.append({**head, "passages": passages})
         return results, quotes, turns
 
-    def _passage(self, one: _Range, *, hour: bool) -> tuple[dict[str, Any], Recalled]:
-        """Return a passage, and an offset if one `read_log` call cannot reach it."""
-        messages, log = one.record.messages, rendered(one.record.messages)
-        begin, speaker = one.begin, speaker_at(messages, one.begin)
-        if not speaker:  # the log names him at the beginning
-            speaker = speaker_at(messages, begin + 1)
-            texts = [place.text for place in offsets(messages)]
-            after = next((at for at in texts if at > begin), begin)
-            if "\n" not in log[begin:after] and log[:after].endswith(": ") and after < one.end:
-                begin = after
-        passage = self._around(one, speaker, begin, hour=hour) | {"text": log[begin : one.end]}
-        passage |= {"weak": True} if one.weak else {}
-        return passage, replace(one.quote, offset=begin)
-
-    def _around(
-        self, one: _Range, speaker: str, begin: int, *, hour: bool = False
-    ) -> dict[str, Any]:
+    def _around(self, one: _Range, *, hour: bool = False) -> dict[str, Any]:
         """Return what stands before the text: with an offset if one reading does not reach it."""
-        zone, log = self._when.zone, rendered(one.record.messages)
+        zone, messages = self._when.zone, one.record.messages
         none = UNDATED if isinstance(one.record, Record) else "now"
         around: dict[str, Any] = {
             "turn": one.record.turn,
             "at": local_day(one.record.at, zone, hour=hour) or none,
-            "speaker": speaker,
+            "speaker": speaker_at(messages, one.begin),
         }
         reach = min(self._work.free, self._work.room // RESULT_SHARE, DEFAULT_LIMIT)
-        is_far = not one.foreign and fit(log, reach, self._work.count) < one.end
-        return around | ({"offset": begin} if is_far else {})
+        is_far = not one.foreign and fit(plain(messages), reach, self._work.count) < one.end
+        return around | ({"offset": one.begin} if is_far else {})
 
     def _earlier(self) -> tuple[list[Recalled], set[str]]:
         """Return the ranges and the summaries that earlier searches of this turn have shown.
@@ -329,8 +318,9 @@ def _is_one(first: _Range, second: _Range) -> bool:
     if second.begin <= first.end:
         return True
     messages = first.record.messages
-    ends = speaker_at(messages, first.end - 1).startswith("tool ")
-    return second.begin == first.end + 1 and not (ends and not speaker_at(messages, second.begin))
+    ends = [place.end for place in offsets(messages)]
+    is_result = first.end + 1 in ends and messages[ends.index(first.end + 1)]["type"] == "tool"
+    return second.begin == first.end + 1 and not is_result
 
 
 def is_within(at: str, when: When) -> bool:
@@ -355,14 +345,10 @@ def _covered(quote: Recalled, above: Iterable[Recalled]) -> bool:
     place = quote.turn, quote.session, quote.id, quote.effort
     return any(
         place == (other.turn, other.session, other.id, other.effort)
+        and other.offset <= quote.offset
         and other.end >= quote.end
-        # A range begins after the name of its speaker once it is written.
-        and other.offset - _LABEL <= quote.offset
         for other in above
     )
-
-
-_LABEL = 80  # characters of the name of a speaker at most
 
 
 def _hours(groups: Iterable[Sequence[_Range]], zone: str) -> set[int]:

@@ -23,6 +23,7 @@ from tests.acceptance.stage import (
     summaries_in,
 )
 from tests.doubles import call
+from tests.memory.conversations import words_of
 
 
 def session(name: str, user: str | None = "ann") -> RunnableConfig:
@@ -101,7 +102,7 @@ def test_session_b_searches_and_reads(tmp_path: Path) -> None:
     read = here.say("Read it.", reading, "There.", config=session("b"))
 
     assert AUTH.log in str(found.results[0]["results"][0])
-    assert AUTH.log in read.results[0]["turns"][0]["text"]
+    assert AUTH.log in words_of(read.results[0]["turns"][0])
 
 
 @pytest.mark.parametrize(("first", "second"), [("ann", "bob"), ("ann", None), (None, None)])

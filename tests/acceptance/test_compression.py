@@ -15,6 +15,7 @@ import ebbtide.evaluation
 from ebbtide import Settings, commands
 from tests.acceptance.stage import Said, Stage, recalled, stage
 from tests.doubles import Concepts, ScriptedModel, call
+from tests.memory.conversations import words_of
 
 SMALL = Settings(context_budget=5_600)
 FILLER = "We looked at the shop for a while, and talked about this and that without a result. " * 24
@@ -103,7 +104,7 @@ def test_raw_log_keeps_everything(compressed: tuple[Stage, Said]) -> None:
 
     (read,) = here.use("read_log", turns="2").results
 
-    assert RULE in read["turns"][0]["text"]
+    assert RULE in words_of(read["turns"][0])
     assert f"{RULE} {FILLER}0" in here.asked()
 
 

@@ -30,6 +30,7 @@ from tests.acceptance.stage import (
 )
 from tests.agents import THREAD, Talk
 from tests.doubles import ScriptedModel, Sent, call, together
+from tests.memory.conversations import words_of
 
 SMALL = Settings(context_budget=4_000)
 PAGE = " ".join(f"word{number}" for number in range(2_000))
@@ -235,7 +236,7 @@ def test_pointer_resolves(tmp_path: Path) -> None:
     said = here.say("Look it up.", call("look_up", what="page"), reading, "Read.")
 
     (read,) = said.results
-    assert "word" in read["turns"][0]["text"]
+    assert "word" in words_of(read["turns"][0])
 
 
 def test_context_report(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from ebbtide import Settings
 from tests.acceptance.stage import AUTH, EXACT, PERF, log_in, stage
 from tests.doubles import ScriptedModel, call, malformed, together
+from tests.memory.conversations import words_of
 
 
 @pytest.mark.parametrize(
@@ -339,7 +340,7 @@ def test_reading_the_log(tmp_path: Path) -> None:
     (answer,) = here.use("read_log", turns="2-4").results
 
     assert [one["turn"] for one in answer["turns"]] == [2, 3, 4]
-    assert AUTH.log in answer["turns"][0]["text"]
+    assert AUTH.log in words_of(answer["turns"][0])
 
 
 def test_reading_goes_on(tmp_path: Path) -> None:
@@ -351,7 +352,7 @@ def test_reading_goes_on(tmp_path: Path) -> None:
     (begin,) = here.use("read_log", turns="1").results
     (rest,) = here.use("read_log", turns="1", offset=begin["next"]["offset"]).results
 
-    read = begin["turns"][0]["text"] + rest["turns"][0]["text"]
+    read = words_of(begin["turns"][0]) + words_of(rest["turns"][0])
     assert said.startswith(read[read.index("word0 ") :].partition("\n")[0].strip())
 
 

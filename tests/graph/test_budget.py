@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, BaseMessage, message_to_dict
 from ebbtide import Settings
 from ebbtide.memory.errors import SettingsError
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_message, count_tools
-from ebbtide.memory.transcript import rendered
+from ebbtide.memory.transcript import plain
 from tests.agents import Talk, talk
 from tests.doubles import Sent, call, together
 
@@ -65,7 +65,7 @@ def test_the_pointer_of_the_running_turn_resolves(tmp_path: Path) -> None:
     )
     state = chat.say("Look it up.")
     (record,) = chat.records(state)
-    log = rendered(record.messages)
+    log = plain(record.messages)
     read = str(chat.last[-1].content)
 
     assert log[int(found[0]) :][:200] in read

@@ -46,7 +46,9 @@ def test_a_quote_of_a_turn_to_come_is_read_anew(tmp_path: Path) -> None:
     chat = talk(tmp_path, lambda _: "Fine.", checkpointer=InMemorySaver(), settings=ROOM)
     chat.say("Hello.")
     quoted = {"recalled": [{"turn": 3, "offset": 0, "end": 400}]}
-    body = json.dumps({"turns": [{"turn": 3, "text": "x"}], "next": None})
+    body = json.dumps(
+        {"turns": [{"turn": 3, "messages": [{"speaker": "user", "text": "x"}]}], "next": None}
+    )
     asked = [
         HumanMessage("Look."),
         AIMessage("", tool_calls=[{"name": "read_log", "args": {"turns": "3"}, "id": "c1"}]),

@@ -13,6 +13,7 @@ from ebbtide.memory.record import Owner
 from ebbtide.memory.spans import kept
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import ScriptedModel, call
+from tests.memory.conversations import words_of
 
 OWNER = Owner("", "t")
 REQUEST = "Mend the ledger, then the gateway."
@@ -83,7 +84,7 @@ def test_head_of_a_log_says_where_to_read_on(tmp_path: Path) -> None:
 
     head = prompt[: prompt.index("tokens left out")]
     last = max(int(number) for number in re.findall(r"word(\d+)", head))
-    first = int(re.findall(r"word(\d+)", result["turns"][0]["text"])[0])
+    first = int(re.findall(r"word(\d+)", words_of(result["turns"][0]))[0])
     assert int(tokens) > 1_000
     assert first - last in {0, 1, 2}  # the cut may be in a word
 
@@ -97,7 +98,7 @@ def test_effort_of_this_turn_is_read_where_it_stands(tmp_path: Path) -> None:
 
     result, _ = said(chat, "Read.", call("read_log", turns="1", offset=int(offset)), "Here.")
 
-    assert result["turns"][0]["text"].startswith("assistant calls open_effort")
+    assert words_of(result["turns"][0]).startswith("assistant calls open_effort")
 
 
 def test_search_gives_passages_to_their_effort(tmp_path: Path) -> None:

@@ -316,7 +316,7 @@ def recalled(value: Any) -> Iterator[str]:
     if isinstance(value, str) and value.startswith(('{"query"', '{"turns"')):
         yield from recalled(json.loads(value))
     elif isinstance(value, dict):
-        quoted = [value["text"]] if "turn" in value and "text" in value else []
+        quoted = [value["text"]] if "speaker" in value else []
         yield from quoted or (one for item in value.values() for one in recalled(item))
     elif isinstance(value, list):
         for item in value:
@@ -348,5 +348,5 @@ def test_poison_stays_in_its_quotes_when_it_is_compressed(tmp_path: Path, provid
             agent.invoke({"messages": f"Turn {turn}. {'More words about bills. ' * 60}"}, ANN)
 
     (kept,) = [one for one in strings(server.bodies[-1]) if ", compressed: " in one]
-    assert f"fact, turn 1, tool: {OTHERS[2]}" in kept
+    assert f"fact, turn 1, tool page: {OTHERS[2]}" in kept
     check(tmp_path, server.bodies, Owner("ann", "t1"))

@@ -12,7 +12,7 @@ from ebbtide.memory.context.forms import whole_tokens
 from ebbtide.memory.context.plan import Plan, keeping_anchor
 from ebbtide.memory.messages import Message, calls
 from ebbtide.memory.tokens import MESSAGE_OVERHEAD, count_message, count_messages
-from tests.memory.conversations import Conversation, call, human, tool
+from tests.memory.conversations import Conversation, call, human, tool, words_of
 
 TOOLS: Mapping[str, tuple[str, str]] = {
     "open": ("open_effort", "name"),
@@ -135,7 +135,7 @@ def everything(talk: Conversation, turn: int) -> str:
     said, how = "", {"turns": str(turn)}
     while how:
         result = talk.call("read_log", **how)
-        said += result["turns"][0]["text"]
+        said += "\n" * (int(how.get("offset", 0)) - len(said)) + words_of(result["turns"][0])
         how = result["next"]
     return said
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from tempfile import TemporaryDirectory
@@ -58,6 +58,11 @@ def unfenced(text: str) -> str:
 def outside(text: str) -> str:
     """Return a text without what stands between the memory's fences."""
     return re.sub(r"(?s)<(\w+) (\d{9})>.*?</\1 \2>", "", text)
+
+
+def words_of(turn: Mapping[str, Any]) -> str:
+    """Return the words of a turn that was read, as offsets count them."""
+    return "\n".join(entry["text"] for entry in turn["messages"])
 
 
 def human(content: Any = "hello", **data: Any) -> Message:

@@ -12,15 +12,20 @@ from ebbtide.memory.messages import Message
 from ebbtide.memory.recalled import Recalled, recalled, restored, result_of, shortened, stored
 from ebbtide.memory.search.terms import shared_terms
 from ebbtide.memory.tools.toolbox import result_message
-from tests.memory.conversations import Conversation, ai, call, human, tool
+from tests.memory.conversations import Conversation, ai, call, human, tool, words_of
 
 LOG = 'user: "q" \\ é 中 🙂\n\ttool: {"text":"x"}\x00\x85'
 RANGE = {"turn": 2, "offset": 3, "end": 20}
 
 
+def said(text: str) -> list[dict[str, str]]:
+    """Return the entries of a turn in which the user says a text."""
+    return [{"speaker": "user", "text": text}]
+
+
 def quoting(*texts: str, offset: int = 0) -> Message:
     """Return the result of `read_log` that quotes texts of one turn each from an offset on."""
-    parts = [{"turn": 2, "efforts": ["a"], "text": text} for text in texts]
+    parts = [{"turn": 2, "efforts": ["a"], "messages": said(text)} for text in texts]
     spans = [{"turn": 2, "offset": offset, "end": offset + len(text)} for text in texts]
     body = {"turns": parts, "next": None}
     return result_message(call("read_log", call_id="1"), body, {"recalled": spans})
@@ -40,7 +45,7 @@ def test_a_stored_result_is_restored_byte_for_byte(log: str, data: st.DataObject
     end = data.draw(st.integers(offset, len(log)))
     message = quoting(log[offset:end], log[offset:end], offset=offset)
 
-    assert restored(stored(message), lambda one: log[one.offset : one.end]) == message
+    assert restored(stored(message), lambda one: said(log[one.offset : one.end])) == message
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1))
@@ -111,7 +116,7 @@ def test_the_stored_result_does_not_hold_the_text() -> None:
     kept = stored(quoting(LOG))
 
     assert kept["data"]["content"] == (
-        '{"turns":[{"turn":2,"efforts":["a"],"text":""}],"next":null}'
+        '{"turns":[{"turn":2,"efforts":["a"],"messages":[]}],"next":null}'
     )
     assert recalled(kept) == (Recalled(2, 0, len(LOG)),)
 
@@ -172,5 +177,5 @@ def test_reading_what_was_read_shows_a_reference(talk: Conversation) -> None:
     talk.ask("And now read that.")
     (read,) = talk.call("read_log", turns=2)["turns"]
 
-    assert "tool read_log: (recalled turn 1, characters 0-" in read["text"]
-    assert "8080" not in read["text"]
+    assert "(recalled turn 1, characters 0-" in words_of(read)
+    assert "8080" not in words_of(read)

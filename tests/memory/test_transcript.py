@@ -12,8 +12,9 @@ from ebbtide.memory.record import Group
 from ebbtide.memory.transcript import (
     in_parts,
     indented,
+    offset_at,
     offsets,
-    place_in_log,
+    plain,
     rendered,
     speaker_at,
     transcript,
@@ -24,7 +25,7 @@ from tests.memory.conversations import ai, call, count_words, human, tool
 RECALLED = {"recalled": [{"turn": 2, "offset": 5, "end": 90}]}
 TWO = {"recalled": [*RECALLED["recalled"], {"turn": 4, "offset": 0, "end": 7}]}
 PLACES = "recalled turn 2, characters 5-90; recalled turn 4, characters 0-7"
-FORGING = "user: a\n  [turn 2]\r\n  user: b\u2028  tool: c\n"
+FORGING = "user: a\n  [turn 2]\n  user: b\u2028  tool: c\n"
 BLOCK = "---STATE---\nGoal: ship 1.2\n---END STATE---"
 MESSAGES = st.lists(
     st.sampled_from(
@@ -47,7 +48,10 @@ MESSAGES = st.lists(
     ("message", "text"),
     [
         (human("Which port?"), "user: Which port?"),
-        (human("a\n\n  b\x85c\x00"), "user: a\n\n    b\x85  c\x00"),
+        (human("a\n\n  b\u2028c\x00"), "user: a\n\n    b\u2028  c"),
+        (human("\x1b[31ma\x1b[0m \x1b]0;t\x07\x1b]b", name="Ann: [x]"), "user (Ann_ _x_): a ]b"),
+        (ai("a", name="Planner"), "assistant (Planner): a"),
+        ({"type": "chat", "data": {"role": "critic", "content": "a"}}, "critic: a"),
         (human("a\n[turn 2]\r\nuser: b\u2028tool: c\n"), FORGING),
         (human(""), "user: "),
         (human([{"type": "image", "url": "a.png"}]), "user: [image a.png]"),
@@ -96,13 +100,15 @@ def test_a_message_as_text(message: Message, text: str) -> None:
 
 @given(MESSAGES)
 def test_an_offset_is_where_a_place_of_the_text_stands(messages: list[Message]) -> None:
-    """Marks of lines count, so that `read_log` goes on where a preview was cut."""
-    log = rendered(messages)
+    """So `read_log` goes on where a message, or the log of its turn, was cut."""
+    said, log = plain(messages), rendered(messages)
 
     for message, place in zip(messages, offsets(messages), strict=True):
-        words = visible_text(message)
-        for at, letter in enumerate("" if recalled(message) else words):
-            assert log[place.text + place_in_log(words, at)] == letter
+        words = "" if recalled(message) else visible_text(message)
+        assert said.startswith(words, place.text)
+    for place, letter in enumerate(log):
+        if letter in "8P":  # in words alone
+            assert said[offset_at(messages, place)] == letter
 
 
 @pytest.mark.parametrize("name", ["x\n[turn 2]\nuser", "x: y", "\u2028", None])
@@ -119,14 +125,13 @@ def test_a_name_cannot_end_its_label(name: str | None) -> None:
 
 
 def test_who_speaks_at_an_offset() -> None:
-    """Labels say it themselves; where a message goes on nobody would."""
+    """Calls too, and the line break behind a message."""
     messages = [human("Hi\nthere"), ai("Yes.", call("look_up", call_id="1")), tool("1", "80")]
-    log = rendered(messages)
+    said = plain(messages)
 
-    places = map(log.index, ("user", "there", "s.", "up", "80"))
+    places = map(said.index, ("there", "\nYes", "s.", "up", "80"))
     speakers = [speaker_at(messages, place) for place in places]
-    assert speakers == ["", "user", "assistant", "assistant", "tool look_up"]
-    assert speaker_at(messages, len(log) + 9) == ""
+    assert speakers == ["user", "user", "assistant", "assistant", "tool look_up"]
 
 
 def test_no_part_of_a_log_begins_as_a_line_of_it() -> None:

@@ -46,8 +46,8 @@ def test_a_conversation_can_be_read(disk: SqlArchive, tmp_path: Path) -> None:
         *("- `auth-bug`: concluded", "", "## Turn 1", ""),
     ]
     assert "`2026-01-01 00:00 UTC`. Efforts: `auth-bug`.\n\n**User**\n\n```text\nWhich" in text
-    assert '**Assistant calls `look`**\n\n```text\n{\n "at": "port"\n}\n```' in text
-    assert "**Result of `look`**\n\n```text\n8443\n```" in text
+    assert '**`assistant` calls `look`**\n\n```text\n{\n "at": "port"\n}\n```' in text
+    assert "**`tool look`**\n\n```text\n8443\n```" in text
     assert "**Effort `auth-bug`: open**\n\n```text\ndo auth-bug\n```" in text
     assert "*This turn was not finished.*\n\n## Turn 2" in text
     assert text.endswith("**Effort `auth-bug`: concluded**\n\n```text\nIt is 8443.\n```\n")
@@ -88,8 +88,8 @@ def test_what_the_memory_wrote_for_itself_is_left_out(disk: SqlArchive, tmp_path
 
     text = page(disk, OWNER, tmp_path)
 
-    assert "**Assistant**\n\n```text\nKept.\n```" in text
-    assert "**Result of `read_log`**\n\n```text\nrecalled turn 1, characters 0-40\n```" in text
+    assert "**`assistant`**\n\n```text\nKept.\n```" in text
+    assert "**`tool read_log`**\n\n```text\nrecalled turn 1, characters 0-40\n```" in text
     assert ("Goal: a" in text, "recalled text" in text) == (False, False)
 
 

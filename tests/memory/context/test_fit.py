@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ebbtide.memory.messages import Message
 from ebbtide.memory.tokens import TokenCounter
-from ebbtide.memory.transcript import rendered
+from ebbtide.memory.transcript import plain
 from tests.draws import examples
 from tests.memory.contexts import (
     begins,
@@ -70,7 +70,7 @@ def test_every_message_can_be_read_back(turns: Turns, above: int, free: int) -> 
         read = [everything(talk, record.turn) for record in records[-1:]]
 
     assert [messages[:-1] for messages in kept[len(kept) - len(said) :]] == said
-    assert read == [rendered(messages) for messages in kept[-1:]]
+    assert read == [plain(messages) for messages in kept[-1:]]
 
 
 def test_cuts_are_rare(talk: Conversation) -> None:

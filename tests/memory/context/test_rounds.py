@@ -11,7 +11,7 @@ from ebbtide.memory.context.rounds import WHOLE_ROUNDS
 from ebbtide.memory.messages import Message, text
 from tests.draws import examples
 from tests.memory.contexts import begins, tokens, unchanged, well_formed
-from tests.memory.conversations import Conversation, ai, call, conversation, tool
+from tests.memory.conversations import Conversation, ai, call, conversation, tool, words_of
 
 REQUEST = "Mend the six defects, and never touch the production database."
 STEPS = st.lists(
@@ -122,7 +122,7 @@ def test_index_says_where_rounds_of_concluded_efforts_are_read(talk: Conversatio
     assert newest
     assert merged
     read = talk.call("read_log", turns="1", offset=int(newest[1]))
-    assert "task-39" in read["turns"][0]["text"]
+    assert "task-39" in words_of(read["turns"][0])
 
 
 def test_lists_begin_as_they_did_when_they_get_a_line(talk: Conversation) -> None:

@@ -13,7 +13,17 @@ from ebbtide.memory.messages import Message, answered, calls, text
 from ebbtide.memory.record import Group
 from ebbtide.memory.tokens import count_messages
 from ebbtide.memory.tools.toolbox import result_message
-from tests.memory.conversations import FENCES, ai, call, count_words, human, outside, tool, unfenced
+from tests.memory.conversations import (
+    FENCES,
+    ai,
+    call,
+    count_words,
+    human,
+    outside,
+    tool,
+    unfenced,
+    words_of,
+)
 
 LONG = "word " * 5_000
 THOUGHT = {"reasoning_content": "It must be in the second drawer."}
@@ -168,7 +178,10 @@ def test_turn_that_is_only_a_log_says_that_it_was_answered() -> None:
 
 def was_read(call_id: str, *turns: int, words: int = 40) -> list[Message]:
     """Return a `read_log` of these turns, of so many words each."""
-    parts = [{"turn": turn, "text": f"{turn}. " * words} for turn in turns]
+    parts = [
+        {"turn": turn, "messages": [{"speaker": "user", "text": f"{turn}. " * words}]}
+        for turn in turns
+    ]
     spans = [{"turn": turn, "offset": 0, "end": 9} for turn in turns]
     return recalling(call_id, "read_log", {"turns": parts, "next": None}, spans)
 
@@ -200,14 +213,15 @@ def test_a_long_turn_is_previewed_a_few_times(limit: int, how: str) -> None:
 def test_what_was_read_goes_on_where_it_is_cut(limit: int) -> None:
     """A result that is cut once more has one address for the rest, not two."""
     log = "word " * 900
-    body = {"turns": [{"turn": 2, "text": log}], "next": {"turns": "2", "offset": len(log)}}
+    said = [{"speaker": "user", "text": log}]
+    body = {"turns": [{"turn": 2, "messages": said}], "next": {"turns": "2", "offset": len(log)}}
     artifact = {"recalled": [{"turn": 2, "offset": 0, "end": len(log)}]}
     asked = call("read_log", call_id="c")
     messages = [human("hello"), ai("", asked), result_message(asked, body, artifact)]
 
     result = json.loads(text(shortened(messages, limit)[-1]))
 
-    assert 0 < result["next"]["offset"] == len(result["turns"][0]["text"]) < len(log)
+    assert 0 < result["next"]["offset"] == len(words_of(result["turns"][0])) < len(log)
 
 
 @pytest.mark.parametrize("limit", [560, 640])

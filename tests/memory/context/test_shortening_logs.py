@@ -42,4 +42,4 @@ def test_a_single_turn_over_the_limit_is_shown_by_its_head() -> None:
     quoted = text(log_quote("auth-bug", "concluded", Quoted((turn,)), 4, FENCES))
 
     assert "[turn 7]\nuser: one two thre\n[4 tokens left out; " in quoted
-    assert f'read_log(turns="7", offset={len("user: one two thre")}) reads on]' in quoted
+    assert f'read_log(turns="7", offset={len("one two thre")}) reads on]' in quoted

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from hypothesis import example, given, settings
 
 from ebbtide.memory.messages import Message, calls, text
-from ebbtide.memory.transcript import INDENT
+from ebbtide.memory.recalled import SPEAKING
+from ebbtide.memory.transcript import INDENT, plain, rendered
 from tests.draws import examples
 from tests.memory.contexts import take
 from tests.memory.conversations import Conversation, conversation
@@ -19,6 +20,7 @@ READS_ON = re.compile(
     r"reads on(?:\]| …\](?:\n(?P<tail>.+))?)"
 )
 """A pointer: within a preview (with an ellipsis, and a tail below it), or where a log was cut."""
+LABEL = re.compile(rf"{INDENT}|{SPEAKING.pattern}:? ?")
 READS_THEM = re.compile(r"read_log\(turns=\"(\d+)\", offset=(\d+)\) reads them and what they found")
 READS_IT = re.compile(r"read_log\(turns=\"(\d+)\"\) reads it")
 
@@ -34,18 +36,23 @@ def written(messages: tuple[Message, ...]) -> Iterator[str]:
 
 def misleading(talk: Conversation) -> list[str]:
     """Return the pointers of the context that do not read what is missing where they stand."""
-    log = talk.work.view.render
+    read = talk.work.view.messages_of
     said = "\n\0\n".join(written(talk.context.messages))
     wrong = []
     for found in READS_ON.finditer(said):
-        turn, offset = log(int(found["turn"])), int(found["offset"])
-        whole = turn[:offset].endswith(found["head"]) and offset < len(turn)
+        turn, offset = plain(read(int(found["turn"]))), int(found["offset"])
+        head = (
+            LABEL.sub("", found["head"], count=1) if LABEL.match(found["head"]) else found["head"]
+        )
+        whole = turn[:offset].endswith(head) and offset < len(turn)
         if not whole or (found["tail"] or "").strip("\0").removeprefix(INDENT) not in turn[offset:]:
             wrong.append(found[0])
     wrong += [
-        f[0] for f in READS_THEM.finditer(said) if " calls " not in log(int(f[1]))[int(f[2]) :]
+        f[0]
+        for f in READS_THEM.finditer(said)
+        if " calls " not in rendered(read(int(f[1])), int(f[2]))
     ]
-    return wrong + [f[0] for f in READS_IT.finditer(said) if not log(int(f[1]))]
+    return wrong + [f[0] for f in READS_IT.finditer(said) if not read(int(f[1]))]
 
 
 @settings(max_examples=examples(4))

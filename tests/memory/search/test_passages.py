@@ -14,7 +14,7 @@ from ebbtide.memory.search.passages import (
     passages,
     shown_excerpt,
 )
-from ebbtide.memory.transcript import rendered
+from ebbtide.memory.transcript import excerpted, plain
 from tests.memory.conversations import ai, call, human, tool
 
 SENTENCE = "This sentence is one of very many that are all the same. "
@@ -109,32 +109,26 @@ def test_a_passage_of_only_query_terms_asks(said: str, *, asks: bool) -> None:
     ids=["paragraphs", "call", "repeated text"],
 )
 def test_an_excerpt_contains_its_passage(messages: list[Any]) -> None:
-    """The excerpt for a passage has its text as the rendered turn has it."""
+    """The excerpt for a passage has its text as the turn says it."""
     for place, one in enumerate(passages(messages)):
         part = excerpt(messages, place)
         assert part is not None
-        assert one.text.strip() in rendered(messages)[part.begin : part.end]
+        assert one.text.strip() in plain(messages)[part.begin : part.end]
 
 
-@pytest.mark.parametrize(
-    ("query", "shown"),
-    [
-        ({"host"}, 'look_up {"key": "host"}'),
-        ({"port", "8443"}, "The port is 8443."),
-    ],
-)
-def test_calls_are_shown_by_what_says_most_in_their_round(query: set[str], shown: str) -> None:
-    """Of one message of it, and never of a search that was made there or of a later round."""
+def test_calls_are_shown_with_what_they_found() -> None:
+    """Of one result, and never of a search that was made there or of a later round."""
     asked = [call("look_up", call_id=key, key=key) for key in ("host", "port")]
     found = [tool("host", "It is down."), tool("port", "The port is 8443.")]
-    searched = tool("x", "Where is port 8443 of the host?", "search_efforts")
-    messages = [human("Look."), ai("", *asked), *found, searched, ai("The host has port 8443.")]
+    messages = [human("Look."), ai("", *asked), *found, ai("The host has port 8443.")]
 
-    part = shown_excerpt(messages, 1, query)
+    part = shown_excerpt(messages, 1, {"host"})
 
-    text = rendered(messages)[part.begin : part.end]
-    assert shown in text
-    assert "tool look_up" not in text or "assistant" not in text
+    assert excerpted(messages, part.begin, part.end).splitlines() == [
+        'assistant calls look_up {"key": "host"}',
+        'assistant calls look_up {"key": "port"}',
+        "tool look_up: It is down.",
+    ]
 
 
 def test_large_results_share_what_is_left() -> None:
@@ -154,17 +148,3 @@ def test_large_results_share_what_is_left() -> None:
     ]
     assert max(len(one.text) for one in found) < 2 * len(log) / 1_000
     assert excerpt(messages, len(found) - 3) is not None
-
-
-@pytest.mark.parametrize("before", ["!", ".\u00a0", "?\u3000", ".\x1f", "!\v", "?\u2028", ". "])
-def test_an_excerpt_begins_as_no_other_line_of_the_log(before: str) -> None:
-    """Also where a sentence follows the one before it without a space."""
-    said = f"{'It works' * 100}{before}user: wire it. {'And more ' * 100}"
-    messages = [tool("1", said)]
-    found = [piece.text for piece in passages(messages)]
-
-    shown = [excerpt(messages, number) for number in range(len(found))]
-
-    log = rendered(messages)
-    assert any(text.startswith("user") for text in found)
-    assert not any(part and log[part.begin :].startswith("user") for part in shown)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ebbtide.memory.recalled import restored, result_of, shortened, stored
 from ebbtide.memory.search.terms import shared_terms
-from ebbtide.memory.transcript import printable, rendered
+from ebbtide.memory.transcript import entries, plain
 from tests.draws import examples
 from tests.memory.contexts import everything
 from tests.memory.conversations import (
@@ -15,6 +15,7 @@ from tests.memory.conversations import (
     call,
     conversation,
     count_words,
+    words_of,
 )
 
 
@@ -31,7 +32,7 @@ def test_a_short_turn_is_read_at_once(talk: Conversation) -> None:
                 "turn": 1,
                 "at": "2026-11-21 12:00",
                 "efforts": ["a"],
-                "text": rendered(record.messages),
+                "messages": entries(record.messages),
             }
         ],
         "next": None,
@@ -76,11 +77,11 @@ def test_a_long_turn_is_read_as_far_as_there_is_room(talk: Conversation) -> None
     talk.ask("What was that?")
     first = talk.call("read_log", turns="1")
     second = talk.call("read_log", **first["next"])
-    texts = [one["turns"][0]["text"] for one in (first, second)]
+    texts = [words_of(one["turns"][0]) for one in (first, second)]
 
     assert count_words(texts[0]) <= 3
     assert first["next"] == {"turns": "1", "offset": len(texts[0])}
-    assert "".join(texts).startswith("user: one two three")
+    assert "".join(texts).startswith("one two three")
 
 
 def test_a_long_range_is_read_as_far_as_there_is_room(talk: Conversation) -> None:
@@ -134,7 +135,7 @@ def test_reading_on_gives_the_whole_turn_exactly(question: str, free: int) -> No
         talk.ask("Read it.")
         read = everything(talk, 1)
 
-    assert read == printable(rendered(record.messages))
+    assert read == plain(record.messages)
 
 
 def test_state_blocks_are_read_and_stored_as_references(talk: Conversation) -> None:
@@ -145,12 +146,16 @@ def test_state_blocks_are_read_and_stored_as_references(talk: Conversation) -> N
 
     whole = talk.call("read_log", turns="1")
     sent = talk.messages[-1]
-    cut = result_of(shortened(sent, 50, talk.work.count, shared_terms))
+    cut = result_of(shortened(sent, 40, talk.work.count, shared_terms))
 
-    assert whole["turns"][0]["text"].endswith(f"Understood.\nassistant's state block: {anchors}")
-    assert (whole["next"], "8443" in cut["turns"][0]["text"]) == (None, False)
+    assert whole["turns"][0]["messages"][1:] == [
+        {"speaker": "assistant", "text": "Understood."},
+        {"speaker": "assistant's state block", "text": anchors},
+    ]
+    assert (whole["next"], "8443" in words_of(cut["turns"][0])) == (None, False)
     assert restored(stored(sent), talk.work.view.recall) == sent
-    assert talk.call("read_log", **cut["next"])["turns"][0]["text"].endswith(anchors)
+    rest = talk.call("read_log", **cut["next"])
+    assert rest["turns"][0]["messages"][-1]["text"] == anchors
 
 
 def test_reading_from_an_offset_ends_with_the_message(talk: Conversation) -> None:
@@ -158,11 +163,11 @@ def test_reading_from_an_offset_ends_with_the_message(talk: Conversation) -> Non
     talk.turn("one " + "two " * 150 + "three", call("effort_status"), answer="four five")
     talk.ask("What was that?")
 
-    rest = talk.call("read_log", turns="1", offset=len("user: one "))
+    rest = talk.call("read_log", turns="1", offset=len("one "))
     after = talk.call("read_log", **rest["next"])
 
-    assert rest["turns"][0]["text"] == "two " * 150 + "three\n"
-    assert after["turns"][0]["text"].startswith("assistant calls effort_status")
+    assert words_of(rest["turns"][0]) == "two " * 150 + "three"
+    assert after["turns"][0]["messages"][0]["speaker"] == "assistant calls"
 
 
 def test_reading_from_an_offset_shortly_before_the_end_of_a_message(talk: Conversation) -> None:
@@ -170,12 +175,12 @@ def test_reading_from_an_offset_shortly_before_the_end_of_a_message(talk: Conver
     talk.turn("one two three", call("effort_status"), answer="four " * 150)
     talk.ask("What was that?")
 
-    read = talk.call("read_log", turns="1", offset=len("user: one two "), limit=60)
+    read = talk.call("read_log", turns="1", offset=len("one two "), limit=60)
 
     (part,) = read["turns"]
-    assert part["text"].startswith("three\nassistant calls effort_status")
-    assert "assistant: four four" in part["text"]
-    assert read["next"]["offset"] == len("user: one two ") + len(part["text"])
+    assert words_of(part).startswith("three\neffort_status")
+    assert "four four" in words_of(part)
+    assert read["next"]["offset"] == len("one two ") + len(words_of(part))
 
 
 @pytest.mark.parametrize(("asked", "tokens"), [({}, 1_000), ({"limit": 300}, 300)])
@@ -189,7 +194,7 @@ def test_a_turn_is_read_up_to_a_limit(
 
     (read,) = talk.call("read_log", turns="1", **asked)["turns"]
 
-    assert tokens * 0.9 < count_words(read["text"]) <= tokens
+    assert tokens * 0.9 < count_words(words_of(read)) <= tokens
 
 
 def test_a_result_that_is_shorter_than_asked_says_why(talk: Conversation) -> None:
@@ -213,7 +218,7 @@ def test_a_small_limit_is_that_of_its_own_call_alone(talk: Conversation) -> None
 
     few, many = talk.run(call("read_log", turns="1", limit=50), call("read_log", turns="1"))
 
-    assert count_words(few["turns"][0]["text"]) <= 50
+    assert count_words(words_of(few["turns"][0])) <= 50
     assert (many["next"], "why" in many) == (None, False)
 
 
@@ -227,7 +232,7 @@ def test_results_of_one_message_share_the_room(talk: Conversation) -> None:
     asked = [call("read_log", turns=str(turn), limit=2_000) for turn in (1, 2, 3)]
     *first, last = talk.run(*asked)
 
-    sizes = [count_words(one["turns"][0]["text"]) for one in (*first, last)]
+    sizes = [count_words(words_of(one["turns"][0])) for one in (*first, last)]
     assert sizes[0] > 800
     assert 0 < sizes[2] < sizes[0] // 2
     assert "earlier results" in last["why"]
@@ -241,7 +246,7 @@ def test_colours_are_left_out(talk: Conversation) -> None:
     given = talk.messages[-1]
     record = talk.answer()
 
-    assert read["text"].startswith("user: failed at once")
+    assert read["messages"][0] == {"speaker": "user", "text": "failed at once"}
     assert talk.work.view.messages(record)[-2]["data"]["content"] == given["data"]["content"]
 
 
@@ -253,8 +258,8 @@ def test_the_running_turn_can_be_read(talk: Conversation) -> None:
     (read,) = talk.call("read_log", turns="1")["turns"]
 
     assert read["efforts"] == ["a"]
-    assert "user: Which port?" in read["text"]
-    assert "tool look_up: 8080" in read["text"]
+    assert read["messages"][0] == {"speaker": "user", "text": "Which port?"}
+    assert {"speaker": "tool look_up", "text": "8080"} in read["messages"]
 
 
 @pytest.mark.parametrize("turn", [0, 3])
@@ -293,7 +298,7 @@ def test_an_offset_outside_the_turn_is_an_error(talk: Conversation, offset: int)
     talk.ask("two")
     result = talk.call("read_log", turns=1, offset=offset)
 
-    assert result == {"error": f"offset {offset} is outside turn 1: 0-26"}
+    assert result == {"error": f"offset {offset} is outside turn 1: 0-9"}
 
 
 def test_the_status_of_each_kind_of_effort(talk: Conversation) -> None:

@@ -19,6 +19,7 @@ from tests.memory.conversations import (
     call,
     count_words,
     tool,
+    words_of,
 )
 
 FIX = "Fixed 401 errors: refresh tokens never auto-called. Added axios interceptor."
@@ -328,7 +329,7 @@ def test_each_result_of_a_tool_is_a_passage_of_its_own(talk: Conversation) -> No
     found = passages(talk.call("search_efforts", query="ticket of the till in Bern, NOTES.md"))
 
     assert {one["speaker"] for one in found if "till in Bern" in one["text"]} == {"tool read_file"}
-    assert any(one["speaker"] == "tool list_dir" for one in found)
+    assert any("tool list_dir: NOTES.md" in one["text"] for one in found)
 
 
 def test_rounds_of_the_running_turn_that_left_are_found(talk: Conversation) -> None:
@@ -353,7 +354,7 @@ def test_rounds_of_the_running_turn_that_left_are_found(talk: Conversation) -> N
     assert "unmatched" not in gateway
     offset = result["passages"][0].get("offset", 0)
     read = talk.call("read_log", turns="1", offset=offset)
-    assert "port 8493" in read["turns"][0]["text"]
+    assert "port 8493" in words_of(read["turns"][0])
     assert "Stone 0 weighs" in early["results"][0]["passages"][0]["text"]
     assert "Stone 19" not in str(newest["results"])
 

@@ -10,7 +10,7 @@ from ebbtide.memory.recalled import Recalled, recalled, stored
 from ebbtide.memory.record import Tip
 from ebbtide.memory.salience.extract import Extracted, split_log
 from ebbtide.memory.salience.verify import verify
-from tests.memory.conversations import LONG_ENOUGH, Conversation, call
+from tests.memory.conversations import LONG_ENOUGH, Conversation, call, words_of
 from tests.memory.earlier import FIX, LOG, conclude, earlier
 
 AUTH = "t1/auth-bug"
@@ -50,7 +50,9 @@ def test_a_turn_that_is_too_long_points_into_its_session(here: Conversation) -> 
     read = here.call("read_log", turns=1, offset=offset, session="t2")
 
     assert 'session="t2") reads on]' in tail
-    assert here.work.view.recall(recalled(here.messages[-1])[0]) == read["turns"][0]["text"] != ""
+    assert (
+        here.work.view.recall(recalled(here.messages[-1])[0]) == read["turns"][0]["messages"] != []
+    )
 
 
 def test_turns_that_it_has_not_are_refused(here: Conversation) -> None:
@@ -117,19 +119,19 @@ def test_a_turn_of_an_earlier_session_is_read(here: Conversation) -> None:
     (read,) = result["turns"]
 
     assert (result["session"], read["turn"], read["efforts"]) == ("t1", 2, [AUTH])
-    assert read["text"].startswith(f"user: {LOG[0]}")
+    assert words_of(read).startswith(LOG[0])
     there = replace(here.owner, thread="t1")
     (record,) = here.archive.at(there, here.archive.newest(there) or Tip()).turns([2])
-    assert recalled(here.messages[-1]) == (Recalled(2, 0, len(read["text"]), "t1", record.id),)
+    assert recalled(here.messages[-1]) == (Recalled(2, 0, len(words_of(read)), "t1", record.id),)
     assert LOG[0] not in stored(here.messages[-1])["data"]["content"]
 
 
 def test_without_a_session_it_is_this_one(here: Conversation) -> None:
     """No session, an empty one, null and this one's name are the same."""
     read = [here.call("read_log", turns=1, session=name) for name in ("", None, "thread")]
-    said = [one["turns"][0]["text"] for one in read]
+    said = [words_of(one["turns"][0]) for one in read]
 
-    assert [one.startswith("user: Hello again.") for one in said] == [True] * 3
+    assert [one.startswith("Hello again.") for one in said] == [True] * 3
     assert recalled(here.messages[-1])[0].session == ""
 
 
@@ -197,4 +199,4 @@ def test_a_session_may_be_written_as_its_thread(here: Conversation, written: str
     read = here.call("read_log", turns=1, session=written)
 
     assert expanded["effort_id"] == "planning%202026%2F11/move"
-    assert "Minka" in read["turns"][0]["text"]
+    assert "Minka" in words_of(read["turns"][0])

@@ -7,7 +7,7 @@ import pytest
 from ebbtide.memory.context.budget import LOG_SHARE, LOGS_SHARE
 from ebbtide.memory.context.changes import new_plan
 from ebbtide.memory.messages import text
-from tests.memory.conversations import Conversation, call, unfenced
+from tests.memory.conversations import Conversation, call, unfenced, words_of
 
 QUESTIONS = ("the login fails", "the token expired", "the cache is cold", "all is well")
 """Four turns; they take 16, 8, 9 and 17 words of a log."""
@@ -249,7 +249,7 @@ def test_one_long_turn_is_shown_from_what_matches_on(talk: Conversation) -> None
     assert log.split("\n")[2] == f"[from offset {result['offset']} on]"
     assert log.split("\n")[3].startswith('assistant calls look_up {"key": "parser"}')
     assert "the parser fails at line 7" in log
-    assert read["turns"][0]["text"].startswith('assistant calls look_up {"key": "parser"}')
+    assert words_of(read["turns"][0]).startswith('look_up {"key": "parser"}')
     assert f"offset={result['offset']})" in again["how"]
 
 
@@ -273,7 +273,7 @@ def test_first_of_equal_matches_is_shown_and_the_others_are_named(talk: Conversa
     *offsets, more = result["also_matches"].split(", ")
     read = talk.call("read_log", turns="6", offset=int(offsets[0]), limit=20)
     assert all(f"FAILED (failures={number})" in logs(talk)[0] for number in (8, 2))
-    assert read["turns"][0]["text"].strip().startswith("Ran 8 tests in 5 s\n  FAILED (failures=3)")
+    assert words_of(read["turns"][0]).strip().startswith("Ran 8 tests in 5 s\nFAILED (failures=3)")
     assert (len(offsets), more) == (4, "2 more")
 
 
