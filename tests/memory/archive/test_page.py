@@ -45,7 +45,7 @@ def test_a_conversation_can_be_read(disk: SqlArchive, tmp_path: Path) -> None:
         *("# Session `t1`", "", f"User `ann`. Up to turn 2 (`{tip.id[:12]}`).", ""),
         *("- `auth-bug`: concluded", "", "## Turn 1", ""),
     ]
-    assert "`2026-01-01 00:00 UTC`. Efforts: `auth-bug`.\n\n**User**\n\n```text\nWhich" in text
+    assert "`2026-01-01 00:00 UTC`. Efforts: `auth-bug`.\n\n**`user`**\n\n```text\nWhich" in text
     assert '**`assistant` calls `look`**\n\n```text\n{\n "at": "port"\n}\n```' in text
     assert "**`tool look`**\n\n```text\n8443\n```" in text
     assert "**Effort `auth-bug`: open**\n\n```text\ndo auth-bug\n```" in text

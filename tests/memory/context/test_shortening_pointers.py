@@ -20,7 +20,7 @@ READS_ON = re.compile(
     r"reads on(?:\]| …\](?:\n(?P<tail>.+))?)"
 )
 """A pointer: within a preview (with an ellipsis, and a tail below it), or where a log was cut."""
-LABEL = re.compile(rf"{INDENT}|{SPEAKING.pattern}:? ?")
+LABEL = re.compile(rf"^(?:{INDENT}|{SPEAKING.pattern}:? ?)")
 READS_THEM = re.compile(r"read_log\(turns=\"(\d+)\", offset=(\d+)\) reads them and what they found")
 READS_IT = re.compile(r"read_log\(turns=\"(\d+)\"\) reads it")
 
@@ -40,12 +40,13 @@ def misleading(talk: Conversation) -> list[str]:
     said = "\n\0\n".join(written(talk.context.messages))
     wrong = []
     for found in READS_ON.finditer(said):
-        turn, offset = plain(read(int(found["turn"]))), int(found["offset"])
-        head = (
-            LABEL.sub("", found["head"], count=1) if LABEL.match(found["head"]) else found["head"]
-        )
-        whole = turn[:offset].endswith(head) and offset < len(turn)
-        if not whole or (found["tail"] or "").strip("\0").removeprefix(INDENT) not in turn[offset:]:
+        messages, offset = read(int(found["turn"])), int(found["offset"])
+        words, log = plain(messages), rendered(messages)
+        head, tail = found["head"], (found["tail"] or "").strip("\0").removeprefix(INDENT)
+        # Who says it stands in the log alone, where a cut may be as well.
+        is_read = words[:offset].endswith(LABEL.sub("", head, count=1))
+        is_read |= any(label.startswith(head) for label in ("assistant calls ", "tool look_up: "))
+        if offset >= len(words) or not is_read or (tail not in words[offset:] and tail not in log):
             wrong.append(found[0])
     wrong += [
         f[0]
