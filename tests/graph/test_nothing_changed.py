@@ -18,7 +18,10 @@ from tests.agents import THREAD, Talk, talk
 from tests.doubles import call, together
 
 PDF = {"type": "file", "base64": "JVBERi0=", "mime_type": "application/pdf", "filename": "a.pdf"}
-BLOCKS = [{"type": "text", "text": "I take the crimson bicycle = ["}, PDF]
+BLOCKS: list[str | dict[Any, Any]] = [
+    {"type": "text", "text": "I take the crimson bicycle = ["},
+    PDF,
+]
 SAID: list[Any] = [
     SystemMessage("Ann is the turquoise owner.", id="s1", name="Shop"),
     HumanMessage(BLOCKS, id="u1", name="Ann Lee", response_metadata={"at": "noon"}),
@@ -107,10 +110,11 @@ def test_exports_have_the_words_and_who_said_them(said: Talk, tmp_path: Path) ->
     """The folder, the Markdown and the page."""
     owner = Owner("", "t")
     tip = said.archive.newest(owner)
+    assert tip is not None
+
     export(said.archive, owner, tmp_path / "folder")
     export_markdown(said.archive, owner, tip, tmp_path / "a.md")
     export_html(said.archive, owner, tip, tmp_path / "a.html")
-
     files = [path.read_text() for path in (tmp_path / "folder").rglob("*.jsonl")]
     written = "".join(files), (tmp_path / "a.md").read_text(), (tmp_path / "a.html").read_text()
     for text in written:

@@ -150,7 +150,8 @@ def test_run_that_died_before_the_first_turn(tmp_path: Path, second: str, source
     chat = talk(tmp_path, ["yes"] * 9, checkpointer=DyingSaver())
     died_as(chat, "ann", "ann 1", source)
     if second != "ann":
-        for given in (None, Command(update={})):
+        unsaid: tuple[Any, ...] = (None, Command(update={}))
+        for given in unsaid:
             with pytest.raises(SessionNotFoundError):
                 chat.agent.invoke(given, of(second))
         for command in (restore, transcript, commands.messages):

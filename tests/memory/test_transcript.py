@@ -106,9 +106,9 @@ def test_an_offset_is_where_a_place_of_the_text_stands(messages: list[Message]) 
     for message, place in zip(messages, offsets(messages), strict=True):
         words = "" if recalled(message) else visible_text(message)
         assert said.startswith(words, place.text)
-    for place, letter in enumerate(log):
+    for at, letter in enumerate(log):
         if letter in "8P":  # in words alone
-            assert said[offset_at(messages, place)] == letter
+            assert said[offset_at(messages, at)] == letter
 
 
 @pytest.mark.parametrize("name", ["x\n[turn 2]\nuser", "x: y", "\u2028", None])
