@@ -98,7 +98,7 @@ def test_effort_of_this_turn_is_read_where_it_stands(tmp_path: Path) -> None:
 
     result, _ = said(chat, "Read.", call("read_log", turns="1", offset=int(offset)), "Here.")
 
-    assert words_of(result["turns"][0]).startswith("assistant calls open_effort")
+    assert words_of(result["turns"][0]).startswith("open_effort ")
 
 
 def test_search_gives_passages_to_their_effort(tmp_path: Path) -> None:
