@@ -1,8 +1,8 @@
 """Talk in child processes that are killed, and go on where they were.
 
 `python -m tests.acceptance.dying ROOT URI DURABILITY KILLS SEED` prints one JSON line: what was
-said, what was answered, and what the archive has in the end, turn by turn. URI is that of a
-PostgreSQL database, empty for SQLite's files.
+said, what was answered, how often an effort was compressed, and what the archive has in the end,
+turn by turn. URI is that of a PostgreSQL database, empty for SQLite's files.
 """
 
 import json
@@ -15,15 +15,17 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import Durability
 
+from ebbtide import Settings
 from tests.acceptance.stage import Stage
 from tests.agents import Talk, talk
-from tests.doubles import call
+from tests.doubles import ScriptedModel, call
 from tests.faults.places import Place
 
 CONFIG: RunnableConfig = {"configurable": {"thread_id": "dying"}}
@@ -33,16 +35,25 @@ LONGEST = 0.4
 WORDS = "with \u2028 and \x00 and 你好"
 """Characters that files and lines stumble over."""
 
+LONG = "It was looked at for a while, and nothing came of it. " * 18
+"""What makes an effort of a few turns outgrow its share."""
+
 
 def answer(messages: Sequence[BaseMessage]) -> AIMessage:
-    """Open an effort in every third turn and close it in the next, and repeat what was said."""
+    """Open an effort in each tenth turn, close it before the next, and repeat what was said."""
     said = next(m for m in reversed(messages) if m.type == "human" and m.name != "ebbtide").text
     number = int(said.split()[0])
-    if messages[-1].type != "tool" and number % 3 == 1:
+    if messages[-1].type != "tool" and number % 10 == 1:
         return call("open_effort", name=f"work {number}")
-    if messages[-1].type != "tool" and number % 3 == 2:
+    if messages[-1].type != "tool" and number % 10 == 0:
         return call("close_effort")
     return AIMessage(f"You said {said}")
+
+
+def described(_: Sequence[BaseMessage]) -> str:
+    """Write a background, slowly enough that a process is killed in a pass now and then."""
+    time.sleep(0.03)
+    return "They looked at it."
 
 
 @contextmanager
@@ -51,7 +62,15 @@ def opened(place: Place) -> Iterator[Talk]:
     summary = {"summary": "It was done.", "keywords": [], "importance": 50}
     with place.saver() as saver, place.archive() as archive:
         structured: Any = lambda _: summary  # noqa: E731 (a script of the model)
-        yield talk(place.root, answer, structured=structured, archive=archive, checkpointer=saver)
+        slow = ScriptedModel(answers=described, structured=lambda _: {"new": []})
+        yield talk(
+            *(place.root, answer, structured),
+            archive=archive,
+            checkpointer=saver,
+            settings=Settings(context_budget=4_000),
+            extraction_model=slow,
+            compression_model=slow,
+        )
 
 
 def live(place: Place, durability: Durability, chance: random.Random) -> None:
@@ -62,7 +81,7 @@ def live(place: Place, durability: Durability, chance: random.Random) -> None:
             if chat.agent.get_state(CONFIG).next and chance.random() < 0.5:
                 chat.agent.invoke(None, CONFIG, durability=durability)
                 continue
-            words = f"{len(noted(said))} {WORDS}"
+            words = f"{len(noted(said))} {WORDS} {LONG}"
             note(said, words)
             state = chat.agent.invoke({"messages": words}, CONFIG, durability=durability)
             note(answered, [words, state["messages"][-1].text])
@@ -98,16 +117,19 @@ def kill(place: Place, durability: Durability, chance: random.Random, longest: f
 def main(place: Place, durability: Durability, kills: int, seed: int) -> None:
     """Kill children, then say a last thing and print what there is."""
     chance = random.Random(seed)
+    with TemporaryDirectory() as folder, opened(Place(Path(folder))) as chat:
+        chat.agent.invoke({"messages": "1 Hello."}, CONFIG)  # no child loads what this loads
     for number in range(kills):  # a busy machine needs longer to answer anything
         patience = 1 if len(noted(place.root / "answered")) > number // 2 else 10
         kill(place, durability, chance, LONGEST * patience)
     with opened(place) as chat:
         last = f"{len(noted(place.root / 'said'))} {WORDS}"
-        chat.agent.invoke({"messages": last}, CONFIG, durability=durability)
-        messages = Stage(chat, CONFIG).read()
+        state = chat.agent.invoke({"messages": last}, CONFIG, durability=durability)
+        messages, records = Stage(chat, CONFIG).read(), chat.records(state)
     found = {
         "said": [*noted(place.root / "said"), last],
         "answered": noted(place.root / "answered"),
+        "compressed": sum(e["type"] == "compressed" for one in records for e in one.events),
         "kept": [[m.type, m.text] for m in messages if m.text],
     }
     print(json.dumps(found))  # noqa: T201 (the test reads it)

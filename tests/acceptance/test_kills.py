@@ -51,12 +51,13 @@ def test_kills_lose_no_message(place: Place) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
 def test_many_kills(place: Place, durability: str) -> None:
-    """01: so it is after a hundred kills."""
+    """01: so it is after a hundred kills, with passes that compress among them."""
     found = killed(place, durability, 100)
 
     kept = [text for kind, text in found["kept"] if kind == "human"]
     assert kept == sorted({*kept}, key=found["said"].index)
     assert [said for said, _ in found["answered"] if said not in kept] == []
+    assert found["compressed"] > 3
 
 
 def test_nothing_is_left_of_an_erased_turn(place: Place) -> None:
