@@ -95,25 +95,14 @@ def test_the_background_is_written_again_by_the_next_turn(chat: Talk, tmp_path: 
     erase(chat.agent, THREAD, 2)
 
     state = chat.say("and now?")
-    chat.say("go on")
 
     last = entries(tmp_path / "archive")[-1]
-    assert (last["turn"], last["turns"]) == (11, [])
+    assert (last["turn"], last["turns"]) == (10, [])
     assert [one["what"] for one in last["told"]["calls"]] == ["background"]
     made = stored(chat, state)
     assert made is not None
     assert (made.stale, made.background) == (False, "They worked on the shop.")
     assert f"constraint, turn 3: {RULE}" in shown(chat)
     assert "background: They worked on the shop." in shown(chat)
-    assert traces(tmp_path, [VAULT, TOLD, "blue lever"]) == []
-
-
-def test_until_then_the_quotes_of_other_turns_stand(chat: Talk) -> None:
-    """The first context after erasing shows them without a background."""
-    erase(chat.agent, THREAD, 2)
-
-    chat.say("and now?")
-
-    assert f"constraint, turn 3: {RULE}" in shown(chat)
-    assert "background:" not in shown(chat)
     assert "blue lever" not in shown(chat)
+    assert traces(tmp_path, [VAULT, TOLD, "blue lever"]) == []
