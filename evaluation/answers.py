@@ -22,10 +22,10 @@ _MILLION = 1_000_000
 _RANDOM = re.compile(
     r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
     r"|(?<![0-9A-Za-z])(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{8,}(?![0-9A-Za-z])"
-    r"|(?<=[a-z] )\d{9}(?=>)"
+    r"|(?<=[a-z] )\d{9}(?=>)|(?<=the key )\d{9}(?=\.)"
     r"|(?<=it is )\d{4}-\d\d-\d\d(?: \d\d:\d\d)?(?=\.)|(?<=, )\d{4}-\d\d-\d\d(?=: )"
 )
-"""Ids, numbers of fences and days of notes, which change: a request is known without them."""
+"""Ids, keys of fences and days of notes, which change: a request is known without them."""
 
 
 class AnswerMissingError(EvaluationError):

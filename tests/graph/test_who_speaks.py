@@ -316,7 +316,7 @@ def recalled(value: Any) -> Iterator[str]:
     if isinstance(value, str) and value.startswith(('{"query"', '{"turns"')):
         yield from recalled(json.loads(value))
     elif isinstance(value, dict):
-        quoted = [value["text"]] if "speaker" in value else []
+        quoted = [value["text"]] if "turn" in value and "text" in value else []
         yield from quoted or (one for item in value.values() for one in recalled(item))
     elif isinstance(value, list):
         for item in value:
@@ -334,7 +334,8 @@ def test_poison_stays_in_its_quotes_when_it_is_compressed(tmp_path: Path, provid
     """A quote of the page is verified against its own words, and shown as it is."""
     quote = {"quote": OTHERS[2], "kind": "fact", "turn": 1}
     quoting = ScriptedModel(answers=[], structured=lambda _: {"new": [quote]})
-    writing = ScriptedModel(answers=lambda _: ALL)
+    words = ALL.replace(KEY, key_of(tmp_path, Owner("ann", "t1")))
+    writing = ScriptedModel(answers=lambda _: words)
     with provided(
         Say(calls=[("open_effort", {"name": "web"})]), Say(calls=[("page", {})]), Say("Go.")
     ) as server:
