@@ -49,24 +49,25 @@ class Application:
 def in_effect(messages: Iterable[Message], room: int, least: int, fences: Fences) -> Application:
     """Return what the system messages among these say, equal texts once.
 
-    If all have over a share of the `room`, the newest are shown. The newest of all is shown
-    wherever it leaves the `least` room.
+    If all have over a share of the `room`, the newest that fit are shown, and the newest of all
+    wherever it leaves the `least` room: a long one does not put the rules before it out of force.
     """
     if not (texts := _texts(messages)):
         return Application()
 
-    def shown(begin: int) -> Application:
-        made = Application(texts[begin:], texts[:begin])
+    def shown(chosen: set[int]) -> Application:
+        left_out = tuple(one for at, one in enumerate(texts) if at not in chosen)
+        made = Application(tuple(texts[at] for at in sorted(chosen)), left_out)
         return replace(made, tokens=fences.count(made.after("", fences)))
 
-    begin, free = len(texts), room // SHARE
-    while begin and (free := free - fences.count(texts[begin - 1])) >= 0:
-        begin -= 1
-    while begin < len(texts) and shown(begin).tokens > room // SHARE:
-        begin += 1
-    if begin == len(texts) and room - shown(begin - 1).tokens >= least:
-        begin -= 1
-    return shown(begin)
+    last = len(texts) - 1
+    chosen = {last} if room - shown({last}).tokens >= least else set[int]()
+    is_large = bool(chosen) and shown(chosen).tokens > room // SHARE
+    free = room // SHARE - (0 if is_large else shown(chosen).tokens)
+    for at in reversed(range(last)):
+        if (cost := fences.count(texts[at]) + len(_GAP)) <= free:
+            chosen, free = {*chosen, at}, free - cost
+    return shown(chosen)
 
 
 def noted(key: Sequence[str], messages: Iterable[Message]) -> Application:

@@ -121,12 +121,11 @@ def attachment(block: Any) -> Attachment | None:
         mime = f"audio/{audio}"
     if kind == "file" and (main := mime.partition("/")[0]) in {"image", "audio", "video"}:
         kind = main  # type: ignore[assignment]  # one of the three
-    text = fields.get("text")
-    said = text if isinstance(text, str) else str(facts.get("text", ""))
-    if not isinstance(text, str) and fields.get("type") == "text" and isinstance(data, str):
-        said, facts = data, {"bytes": len(data)}  # Anthropic's source of plain text
-    if not said and kind == "file" and mime.startswith("text/") and isinstance(data, str):
-        said = _decoded(data).decode("utf-8", "replace")
+    said, parts = fields.get("text"), fields.get("content")
+    if not isinstance(said, str) and isinstance(parts, list):  # Anthropic's source of blocks
+        said = "\n".join(str(one.get("text", "")) for one in parts if isinstance(one, Mapping))
+    elif not isinstance(said, str):
+        said = str(facts.get("text", "")) if kind == "file" else ""
     return Attachment(
         kind,
         mime,
@@ -249,7 +248,7 @@ def _decoded(data: str) -> bytes:
 
 def _facts(data: bytes) -> dict[str, Any]:
     facts: dict[str, Any] = {"bytes": len(data)}
-    for read in (_pdf_facts, _image_facts, _sound_facts):
+    for read in (_pdf_facts, _image_facts, _sound_facts, _text_facts):
         try:
             found = dict(read(data))
         except Exception as error:  # noqa: BLE001 (the packages raise anything for a damaged file)
@@ -286,6 +285,11 @@ def _sound_facts(data: bytes) -> Iterator[tuple[str, Any]]:
     found = tinytag.TinyTag.get(file_obj=io.BytesIO(data), tags=False)
     if found.duration:
         yield "seconds", round(float(found.duration), 1)
+
+
+def _text_facts(data: bytes) -> Iterator[tuple[str, Any]]:
+    if not data.startswith(b"%PDF") and b"\0" not in data:
+        yield "text", data.decode()
 
 
 @lru_cache(maxsize=len(_EXTRA))

@@ -33,14 +33,10 @@ OPTIONAL = {
     "memory/attention/redis.py",
 }
 """What is imported only where its extra is installed."""
-NAMED = {"langchain-openai", "langgraph-checkpoint-sqlite"}
-"""Dependencies that are imported by a name, or share the package of another distribution."""
+NAMED = {"langchain-openai", "langgraph-checkpoint-sqlite", "pystemmer"}
+"""Dependencies that others import, by a name or by themselves, or that share a package."""
 BROUGHT = {"pydantic-core"}
 """What a dependency pins itself."""
-NODE_LINES = 24
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
-
 
 homes = cache(packages_distributions)
 """The distributions that each top-level package is of; to read their files takes a second."""
@@ -66,13 +62,6 @@ def third_party(source: str) -> frozenset[str]:
 def canonical(requirement: str) -> str:
     """Return the normalised name of a distribution, from a requirement or a name."""
     return re.sub(r"[-_.]+", "-", re.split(r"[\[>=<;]", requirement)[0]).lower()
-
-
-def lines(function: Function) -> int:
-    """Count the lines of a function, its docstring aside."""
-    docstring = function.body[0] if ast.get_docstring(function) else None
-    said = (docstring.end_lineno or 0) - docstring.lineno + 1 if docstring else 0
-    return (function.end_lineno or 0) - function.lineno + 1 - said
 
 
 def surface(package: ModuleType) -> list[str]:
@@ -133,15 +122,3 @@ def test_the_public_surface_is_what_all_names() -> None:
     exported = surface(ebbtide)
 
     assert list(ebbtide.__all__) == sorted([*exported, "attention", "commands"])
-
-
-def test_a_node_is_short() -> None:
-    """A public function of a node has fewer than 25 lines: it unpacks, calls a rule and packs."""
-    modules = {path.stem: ast.parse(path.read_text()) for path in (ROOT / "nodes").glob("*.py")}
-    functions = [(stem, one) for stem, module in modules.items() for one in module.body]
-
-    assert [
-        (stem, one.name, lines(one))
-        for stem, one in functions
-        if isinstance(one, Function) and not one.name.startswith("_") and lines(one) > NODE_LINES
-    ] == []
