@@ -60,10 +60,10 @@ def in_effect(messages: Iterable[Message], room: int, least: int, fences: Fences
         made = Application(tuple(texts[at] for at in sorted(chosen)), left_out)
         return replace(made, tokens=fences.count(made.after("", fences)))
 
-    last = len(texts) - 1
-    chosen = {last} if room - shown({last}).tokens >= least else set[int]()
-    is_large = bool(chosen) and shown(chosen).tokens > room // SHARE
-    free = room // SHARE - (0 if is_large else shown(chosen).tokens)
+    last, share = len(texts) - 1, room // SHARE
+    newest = shown({last}).tokens
+    chosen = {last} if newest <= share or room - newest >= least else set[int]()
+    free = share - (newest if newest <= share else shown(set()).tokens)
     for at in reversed(range(last)):
         if (cost := fences.count(texts[at]) + len(_GAP)) <= free:
             chosen, free = {*chosen, at}, free - cost
