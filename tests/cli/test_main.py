@@ -11,8 +11,8 @@ import pytest
 from tests.cli.commands_run import run, talked
 from tests.processes import ended
 
-HIDING = "a\u202e\u200b"
-"""A name that turns what follows, and looks like another."""
+HIDING, HERS = "a\u202e\u200b", "b\u202e\u200b"
+"""Names that turn what follows, and look like others: a user's and a thread's, and her thread's."""
 
 
 NAMING = (
@@ -22,7 +22,7 @@ NAMING = (
     ("archive", "verify"),
     ("archive", "export", HIDING, "to \n\u202e\u200b"),
     ("sessions", "--user", "no\n\u202e\u200b"),
-    ("attention", "forget", f"{HIDING}/gate", "--user", HIDING),
+    ("attention", "forget", f"{HERS}/gate", "--user", HIDING),
     ("chat", "--model", "scripted", "--thread", HIDING),
 )
 """Commands that print the names of users, threads, efforts and files."""
@@ -32,7 +32,7 @@ def test_no_name_hides_anything_or_leaves_its_line() -> None:
     """Characters that turn the text, or are not seen, stand as escapes wherever names do."""
     lines = ("Let's work on the gate \u202e.", "The key hangs behind the clock.", "That's done.")
     talked(*lines, thread=HIDING)
-    talked(*lines, thread=HIDING, user=HIDING)
+    talked(*lines, thread=HERS, user=HIDING)
 
     said = "/messages\n/efforts\n/context show\n/search key\n/stats\n"
     outputs = {arguments: run(*arguments, said=said).output for arguments in NAMING}
@@ -123,7 +123,7 @@ def test_help_imports_nothing_heavy(statement: str) -> None:
     [
         ("ebbtide st", ["stats"]),
         ("ebbtide archive verify t", ["trip", "trip2"]),
-        ("ebbtide attention explain --user ann t", ["trip/boat"]),
+        ("ebbtide attention explain --user ann t", ["tour/boat"]),
         ("ebbtide eval --strategy s", ["selective-salience"]),
     ],
 )
@@ -131,7 +131,7 @@ def test_the_shell_completes_commands_and_sessions(words: str, completed: list[s
     """With `ebbtide --install-completion` Tab in the shell completes what is there."""
     talked("Hello!", thread="trip")
     talked("Hello!", thread="trip2")
-    talked("Let's work on the boat.", "That's done.", thread="trip", user="ann")
+    talked("Let's work on the boat.", "That's done.", thread="tour", user="ann")
     asking = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
     environment = {**os.environ, **asking, "_EBBTIDE_COMPLETE": "complete_bash"}
 
