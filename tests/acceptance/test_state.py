@@ -20,6 +20,7 @@ from ebbtide import (
     DiskArchive,
     EbbtideMiddleware,
     MemoryState,
+    SessionNotFoundError,
     Settings,
     SettingsError,
     SqlArchive,
@@ -250,10 +251,13 @@ def ours(user_id: str) -> Settings:
 def test_user_of_a_context(tmp_path: Path, context: Any) -> None:
     """00, Public API: `user_id` is taken from whatever object carries it."""
     here = stage(tmp_path)
+    bobs_thread = {"configurable": {"thread_id": "bobs"}}
     here.say("The code is 4711.", context=context(user_id="ann"))
 
-    bobs = here.say("What is the code?", context=context(user_id="bob"))
+    bobs = here.say("What is the code?", config=bobs_thread, context=context(user_id="bob"))
 
+    with pytest.raises(SessionNotFoundError):
+        here.say("What is the code?", context=context(user_id="bob"))
     assert (bobs.memory["turn"], "4711" in bobs.sent.text) == (1, False)
     assert here.say("Hello.", context=context(user_id="ann")).memory["turn"] == 2
 

@@ -158,7 +158,7 @@ def test_tracers_see_why_an_effort_was_referenced(tmp_path: Path) -> None:
     script = [call("open_effort", name="auth bug"), "opened", "It is about tokens."]
     chat, found = talk(tmp_path, script), References()
     chat.say(WORDS[0])
-    state = chat.say("What about the auth bugs?", {**THREAD, "callbacks": [found]})
+    state = chat.say("What about auth-bug?", {**THREAD, "callbacks": [found]})
 
     assert [(one["kind"], one["words"]) for one in found.seen] == [("id", ["auth-bug"])]
     assert found.seen == state["memory"]["references"]

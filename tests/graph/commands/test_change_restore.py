@@ -171,14 +171,16 @@ def test_an_erased_past_is_no_silent_beginning(tmp_path: Path) -> None:
 
 
 def test_others_are_told_nothing(tmp_path: Path) -> None:
-    """A new thread, and another user's of the same name, begin without a word."""
+    """A new thread begins without a word, and another user's run in the old one is refused."""
     lived(tmp_path)
     chat = talk(tmp_path, ["a", "b"], checkpointer=InMemorySaver())
 
     new = chat.say("Hi.", {"configurable": {"thread_id": "new"}})
-    bob = chat.say("Hi.", {"configurable": {"thread_id": "t", "user_id": "bob"}})
+    with pytest.raises(SessionNotFoundError) as refused:
+        chat.say("Hi.", {"configurable": {"thread_id": "t", "user_id": "bob"}})
 
-    assert new["memory"]["banners"] == bob["memory"]["banners"] == []
+    assert new["memory"]["banners"] == []
+    assert "turns" not in str(refused.value)
 
 
 @pytest.mark.parametrize("said_before", [0, 1])
