@@ -46,7 +46,7 @@ from ebbtide.memory.search.terms import query_terms, words
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import count
 from ebbtide.memory.tools.search_efforts import search_efforts
-from ebbtide.memory.transcript import rendered
+from ebbtide.memory.transcript import excerpted, rendered
 from ebbtide.memory.view import past
 
 _MESSAGE_TOKENS = 4
@@ -115,7 +115,7 @@ class ArchivedTalk:
             part = None if passage.passage is None else excerpt(record.messages, passage.passage)
             if part and (passage.turn, part.end) not in places:
                 places.add((passage.turn, part.end))
-                yield passage.turn, self.log(passage.turn)[part.begin : part.end]
+                yield passage.turn, excerpted(record.messages, part.begin, part.end)
 
 
 def read(path: Path) -> list[Any]:
