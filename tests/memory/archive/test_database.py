@@ -28,6 +28,7 @@ from ebbtide.memory.errors import (
     ArchiveLockedError,
     ArchiveUnavailableError,
     AttentionError,
+    SessionNotFoundError,
     TipNotFoundError,
 )
 from ebbtide.memory.record import Owner
@@ -181,8 +182,10 @@ def test_gone_between_two_turns(tmp_path: Path) -> None:
     assert here.said(new) == ["hello"]
     shutil.rmtree(tmp_path / "here")
     (tmp_path / "there").rename(tmp_path / "here")
-    state = here.agent.invoke(None, THREAD)
-    assert here.said(state) == ["one", "lost?"]
+    with pytest.raises(SessionNotFoundError):  # only the new file could tell whose run said it
+        here.agent.invoke(None, THREAD)
+    state = here.say("found")
+    assert here.said(state) == ["one", "found"]
     assert archive.verify(Owner("", "t")) == ()
 
 
