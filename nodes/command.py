@@ -13,6 +13,7 @@ from langgraph.runtime import Runtime
 from ..memory.archive.memories import touches_attention
 from ..memory.context.changes import new_plan
 from ..memory.dates import stamp
+from ..memory.errors import SessionNotFoundError
 from ..memory.running_turn import RunningTurn
 from ..memory.settings import Settings, resolve
 from ..memory.tools.toolbox import run
@@ -34,10 +35,13 @@ def run_command(
     """Run the call of a memory tool, and return the update with the tool's result as a message.
 
     The events wait in the state under a nonce until `commit_command` commits them: whatever happens
-    in between, they are committed once.
+    in between, they are committed once. A thread that is nobody's becomes this user's before that.
+    Raises `SessionNotFoundError` if it is another user's.
     """
     settings = resolve(runtime.context, parts.settings)
     owner, window = owner_of(state, runtime, settings), settings.earlier_turns + 1
+    if not parts.archive.owns(owner, claim=True):
+        raise SessionNotFoundError(owner.thread)
     before = recovered(state, parts.archive, owner, window, settings.language)
     rest = load_turn(before, runtime, parts)
     work = _at_work(rest, correction(state), runtime, parts)

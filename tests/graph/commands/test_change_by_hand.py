@@ -25,6 +25,7 @@ from ebbtide import (
 )
 from ebbtide.memory.archive.folder import export
 from ebbtide.memory.archive.page import export_markdown
+from ebbtide.memory.errors import SessionNotFoundError
 from ebbtide.memory.record import Group, Owner, Record, Tip
 from ebbtide.memory.search.embeddings import Embedder
 from tests.agents import THREAD, Talk, lasting, talk, tip_in, unreported
@@ -366,20 +367,20 @@ def test_a_full_disk_leaves_a_command_that_is_committed_once(tmp_path: Path, the
 
 
 def test_a_command_that_waits_is_not_done_for_another_user(tmp_path: Path) -> None:
-    """Who goes on in a thread of somebody else commits nothing that they did."""
-    chat = talk(tmp_path, ["on", "on"], archive=FullDisk(tmp_path, durable=False))
+    """A command makes a new thread its user's, even if it waits: nobody else goes on in it."""
+    chat = talk(tmp_path, ["on"], archive=FullDisk(tmp_path, durable=False))
     assert isinstance(chat.archive, FullDisk)
     ann, bob = ({"configurable": {"thread_id": "t", "user_id": name}} for name in ("ann", "bob"))
     chat.archive.failures = 3
     with pytest.raises(OSError, match="No space left"):
         commands.open_effort(chat.agent, cast("RunnableConfig", ann), "secret")
 
-    states = [chat.say(words, cast("RunnableConfig", bob)) for words in ("one", "two")]
+    with pytest.raises(SessionNotFoundError):
+        chat.say("one", cast("RunnableConfig", bob))
 
-    owner = Owner("bob", "t")
-    commits = chat.archive.at(owner, tip_in(states[-1])).turns(range(3), commands=True)
-    assert [record.status for record in commits] == ["done", "done"]
-    assert "secret" not in str([state["memory"] for state in states])
+    assert "bob" not in chat.archive.users()
+    state = chat.say("two", cast("RunnableConfig", ann))
+    assert "secret" in state["memory"]["open_efforts"]
 
 
 class Deadly(DiskArchive):
