@@ -123,14 +123,15 @@ def assemble(work: RunningTurn, fixed: Sequence[Part]) -> WorkingContext:
     if size(parts) > high_water(work.room, plan.size):
         plan, parts = _cut(work, new_plan(work, "high-water", inside=True))
     budget, (system, *rest) = work.settings.context_budget, fixed
-    words, said = text(system.messages[0]), work.application
-    texts = words, said.after(words, work.fences)
-    alone, with_said = (fixed_parts(one, 0, work.count)[0].tokens for one in texts)
-    whole = said.after(work.fences.keyed(words), work.fences)
-    system_message = with_content(system.messages[0], whole)
-    added, left_out = with_said - alone, _omissions(work, plan)
+    words, said, added = text(system.messages[0]), work.application, 0
+    keyed = work.fences.keyed(words)
+    if said.texts or said.left_out:
+        texts = words, said.after(words, work.fences)
+        alone, with_said = (fixed_parts(one, 0, work.count)[0].tokens for one in texts)
+        keyed, added = said.after(keyed, work.fences), with_said - alone
+    system_message = with_content(system.messages[0], keyed)
     first = replace(system, messages=(system_message,), tokens=system.tokens + added)
-    return WorkingContext((first, *rest, *parts), plan, budget, left_out, added)
+    return WorkingContext((first, *rest, *parts), plan, budget, _omissions(work, plan), added)
 
 
 def size(parts: Sequence[Part]) -> int:

@@ -1,6 +1,7 @@
 """The user and the session of a run."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from langgraph.config import get_config
@@ -13,6 +14,8 @@ from .state import TurnState
 
 _NONCE = 16
 """Hexadecimal digits of a nonce in the name of a run without a thread."""
+
+_session = lru_cache(maxsize=256)(Owner)  # each node asks for it, and its ids are checked once
 
 
 def owner_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -> Owner:
@@ -32,7 +35,7 @@ def owner_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -
     user = user_of(settings, configurable)
     name = f"run-{state.get('nonce', '')[:_NONCE]}" if thread is None else str(thread)
     name = name if name.isascii() else clean(name)
-    return Owner(user, name, path)
+    return _session(user, name, path)
 
 
 def user_of(settings: Settings, configurable: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from typing import Any, cast
 from langchain_core.messages import BaseMessage
 from langgraph.runtime import Runtime
 
-from ...memory.application import in_effect, open_todos
+from ...memory.application import Application, in_effect, open_todos
 from ...memory.archive.protocol import Archive
 from ...memory.attachments import data_of
 from ...memory.banners import banner_of
@@ -395,10 +395,12 @@ def _running_turn(
         report = next((event for event in reversed(events) if event["type"] == "sent"), {})
     used = report.get("total", 0)
     settings, fixed, refused = frame
-    said = to_dicts([message for message in state["messages"] if message.type == "system"])
+    said = [message for message in state["messages"] if message.type == "system"]
     fences = Fences(cache.fence_key, parts.count)
     space_left = room(settings.context_budget, fixed)
-    application = in_effect(said, space_left, LEAST_ROOM, fences)
+    application, todos = Application(), state.get("todos")
+    if said:
+        application = in_effect(to_dicts(said), space_left, LEAST_ROOM, fences)
     fixed, space_left = fixed + application.tokens, space_left - application.tokens
     return RunningTurn(
         effort_state(state),
@@ -417,5 +419,5 @@ def _running_turn(
         laid_out=parts.laid_out,
         fence_key=cache.fence_key,
         application=application,
-        todos=open_todos(state.get("todos")),
+        todos=open_todos(todos) if todos else "",
     )
