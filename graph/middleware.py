@@ -29,7 +29,7 @@ from typing_extensions import TypedDict
 
 from ..memory.archive.protocol import Archive
 from ..memory.attention.law import Attention
-from ..memory.errors import SessionNotFoundError
+from ..memory.errors import SessionNotFoundError, SettingsError
 from ..memory.locks import CACHES
 from ..memory.messages import answered, unanswered
 from ..memory.prices import AttachmentPrice
@@ -142,14 +142,19 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     def before_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Begin the turn.
 
-        Raises `SessionNotFoundError` if the thread is another user's. A message to it, which
-        LangGraph has stored by then, is removed first, and `after_agent` raises.
+        Raises `SessionNotFoundError` if the thread is another user's, and `SettingsError` for a
+        user's id with control characters. A message to it, which LangGraph has stored by then, is
+        removed first, and `after_agent` raises.
         """
         state = whole_turn(with_message_ids(state))
-        turn_state = read_state(state, runtime, self._initial)
+        turn_state, is_named = read_state(state, runtime, self._initial), False
         try:
+            owner_of(turn_state, runtime, self._settings(runtime))
+            is_named = True
             update = begin_turn(turn_state, runtime, parts=self.sized(state))
-        except SessionNotFoundError:
+        except (SessionNotFoundError, SettingsError) as error:
+            if is_named and isinstance(error, SettingsError):
+                raise
             removed = [RemoveMessage(id=str(message.id)) for message in new_messages(state)]
             if get_config()["configurable"].get(_RESUMING) or not removed:
                 raise

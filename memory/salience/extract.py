@@ -99,7 +99,9 @@ def split_log(turns: Iterable[Logged], limit: int, count: TokenCounter) -> list[
     """
     pieces: list[str] = []
     for turn in legible(turns):
-        log = transcript([turn]) if turn.messages else ""
+        # What the application says stays in force without being quoted.
+        said = tuple(message for message in turn.messages if message["type"] != "system")
+        log = transcript([replace(turn, messages=said)]) if said else ""
         if count(log) <= limit:
             pieces += [log] if log else []
         else:
