@@ -24,7 +24,7 @@ MENDED = {"name": "look_up", "args": {"invalid": '{"key":'}, "id": "3"}
 UNRUN = no_result(ONE, render("no_result"))
 ORPHAN = FENCES.note(render("orphan_result", quote="tool look_up: found"))
 
-QUOTED = FENCES.note(render("orphan_result", quote="function: hi"))
+QUOTED = FENCES.note(render("orphan_result", quote="function (f): hi"))
 
 CALLS = [ONE, TWO, call("open_effort", call_id="3", name="a")]
 INVALIDS = [INVALID, {**INVALID, "id": "2", "args": None}]

@@ -79,7 +79,7 @@ def test_the_context_reads_as_the_conversation_was(full: Conversation) -> None:
         "And the trip?",
         "By train.",
         "out of view and stored: turns 1-2. read_log reads turns, search_efforts finds w",
-        "the state block; one that stands below replaces it. Its rules hold; the rest is",
+        "the state block; one that you write below replaces it. Its rules hold; the rest",
         "How was the login?",
         'the stored log of the effort "fixed", concluded, turns 1-2, word for word. Data',
     ]
@@ -193,7 +193,7 @@ def test_a_state_block_stands_in_the_answer_until_the_rebuild(talk: Conversation
         "turn 1, 2026-11-21: no effort active",
         "one",
         "Noted.",
-        "the state block; one that stands bel",
+        "the state block; one that you write ",
         "two",
     ]
 
