@@ -7,6 +7,7 @@ dies in between, a run without input applies it; a run with a new message drops 
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
+from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
@@ -35,12 +36,17 @@ def is_of_another(metadata: Mapping[str, Any] | None, archive: Archive, user: st
 
 
 def input_messages(given: Any) -> list[BaseMessage] | None:
-    """Return the messages of an input as they can be stored, None if they are malformed."""
+    """Return the messages of an input as they can be stored, None if they are malformed.
+
+    Each has an id: LangGraph would give one to what is stored and another to what the next run
+    takes along, so that it was said twice.
+    """
     try:
         messages = convert_to_messages(given if isinstance(given, list) else [given])
     except (ValueError, TypeError, NotImplementedError):
         return None
-    return [*map(readable, messages)]
+    readables = map(readable, messages)
+    return [m if m.id else m.model_copy(update={"id": str(uuid4())}) for m in readables]
 
 
 def left_messages(checkpoint: CheckpointTuple) -> list[BaseMessage]:
