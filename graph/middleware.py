@@ -180,13 +180,13 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
                 response = context.run(handler, given)
             return self._answered(request, at_last(call, gate), response)
 
-        state, parts = self._asked(request)
+        asked = state, parts = self._asked(request)
         passed = compress(state, request.runtime, parts=parts) if state.get("due") else {}
-        call = self._call(request, passed)
+        call = self._call(request, asked, passed)
         try:
             return sent(call)
         except (ContextOverflowError, OverBudgetError) as error:
-            less = self._less(request, passed, call, error)
+            less = self._less(request, asked, passed, call, error)
         try:
             return sent(less)
         except OverBudgetError as error:
@@ -210,13 +210,13 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
                 response = await asyncio.create_task(answer(), context=context)
             return await asyncio.to_thread(self._answered, request, at_last(call, gate), response)
 
-        state, parts = await asyncio.to_thread(self._asked, request)
+        asked = state, parts = await asyncio.to_thread(self._asked, request)
         passed = await acompress(state, request.runtime, parts=parts) if state.get("due") else {}
-        call = await asyncio.to_thread(self._call, request, passed)
+        call = await asyncio.to_thread(self._call, request, asked, passed)
         try:
             return await sent(call)
         except (ContextOverflowError, OverBudgetError) as error:
-            less = await asyncio.to_thread(self._less, request, passed, call, error)
+            less = await asyncio.to_thread(self._less, request, asked, passed, call, error)
         try:
             return await sent(less)
         except OverBudgetError as error:
@@ -362,27 +362,32 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         return read_state(whole_turn(request.state), request.runtime, parts), parts
 
     def _call(
-        self, request: ModelRequest[Any], known: Mapping[str, Any], window: int | None = None
+        self,
+        request: ModelRequest[Any],
+        asked: tuple[TurnState, AgentParts],
+        known: Mapping[str, Any],
+        window: int | None = None,
     ) -> Call:
         """Return the call of the model with its working context, within a `window` if given.
 
         What is `known` since the request was made is in its update.
         """
-        state, parts = self._asked(request)
+        state, parts = asked
         call = call_of(request, updated(state, known), parts, window)
         return replace(call, update={**known, **call.update})
 
     def _less(
         self,
         request: ModelRequest[Any],
+        asked: tuple[TurnState, AgentParts],
         known: Mapping[str, Any],
         call: Call,
         error: ContextOverflowError | OverBudgetError,
     ) -> Call:
         """Return the call with less in its context, after it was found too long."""
         if isinstance(error, OverBudgetError):
-            return self._call(request, known, window_after(request, call, error))
-        return self._call(request, {**known, "limit": call.limit_after_refusal()})
+            return self._call(request, asked, known, window_after(request, call, error))
+        return self._call(request, asked, {**known, "limit": call.limit_after_refusal()})
 
     def _answered(
         self, request: ModelRequest[Any], call: Call, response: ModelResponse[Any]
