@@ -62,7 +62,8 @@ def outside(text: str) -> str:
 
 def words_of(turn: Mapping[str, Any]) -> str:
     """Return the words of a turn that was read, as offsets count them."""
-    return "\n".join(entry["text"] for entry in turn["messages"])
+    said = (one for one in turn["messages"] if not one["speaker"].endswith("'s state block"))
+    return "\n".join(one["text"] for one in said)
 
 
 def human(content: Any = "hello", **data: Any) -> Message:

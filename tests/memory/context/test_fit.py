@@ -58,6 +58,7 @@ def test_whatever_is_said_every_context_holds(
 
 @settings(max_examples=examples(4))
 @example([*[({}, [("say", "Kept.")])] * 4, ({}, [("say", "Kept."), ("read", 9)])], 1, 2_000)
+@example([({}, [("say", "Kept.\n---STATE---\nGoal: a\n---END STATE---")])], 1, 5_796)
 @given(TURNS, ABOVE_THE_FLOOR, st.integers(2_000, 10_000))
 def test_every_message_can_be_read_back(turns: Turns, above: int, free: int) -> None:
     """Invariant 2: the archive has each message as it was accepted, and `read_log` reads all."""
