@@ -89,6 +89,7 @@ def create_memory_agent(  # noqa: PLR0913 (the parts of an agent, each optional)
     token_counter: TokenCounter | None = None,
     attachment_price: AttachmentPrice | None = None,
     tool_errors: ToolErrors | None = None,
+    state_schema: type | None = None,
 ) -> MemoryAgent:
     """Return a compiled agent whose prompt stays within a token budget.
 
@@ -118,6 +119,7 @@ def create_memory_agent(  # noqa: PLR0913 (the parts of an agent, each optional)
         token_counter=token_counter,
         attachment_price=attachment_price,
         tool_errors=tool_errors,
+        state_schema=state_schema,
     )
     return graph.compile(checkpointer=checkpointer, store=store, name="ebbtide")
 
@@ -137,6 +139,7 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
     token_counter: TokenCounter | None = None,
     attachment_price: AttachmentPrice | None = None,
     tool_errors: ToolErrors | None = None,
+    state_schema: type | None = None,
 ) -> MemoryGraph:
     """Return the uncompiled graph, to compile alone or inside a parent graph.
 
@@ -160,6 +163,8 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
         token_counter: Counts the tokens of a text. Default: OpenAI's vocabulary o200k_base.
         attachment_price: Counts the tokens of an attachment, or returns None for the default, one
             price for each kind.
+        state_schema: Keys of your own in the state, which your tools read and write. Open items of
+            a key `todos` are shown to the model.
 
     Raises:
         SettingsError: An argument is invalid, or the budget is too small for the instructions and
@@ -184,7 +189,7 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
     )
     check_budget(parts.settings, *parts.sizes(parts.settings))
     parts.models_of(parts.settings)  # raises for a name that no run could use
-    return MemoryGraph(parts, tool_errors)
+    return MemoryGraph(parts, tool_errors, state_schema)
 
 
 def _required(name: str, value: Any, kind: str, *, valid: bool) -> None:

@@ -45,6 +45,7 @@ from ..nodes.turn.state import (
     InputState,
     MemoryState,
     TurnState,
+    extended,
     repacked,
     unpacked,
     without_reserved,
@@ -68,18 +69,23 @@ _NODES: Mapping[Callable[..., dict[str, Any]], Callable[..., Any] | None] = {
 class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
     """The uncompiled graph of one turn; commands read its `parts`."""
 
-    def __init__(self, parts: AgentParts, tool_errors: ToolErrors | None = None) -> None:
-        """Add the nodes and edges."""
+    def __init__(
+        self,
+        parts: AgentParts,
+        tool_errors: ToolErrors | None = None,
+        state_schema: type | None = None,
+    ) -> None:
+        """Add the nodes and edges; the state has the keys of the application's schema as well."""
+        inside, outside = (extended(kind, state_schema) for kind in (AgentState, MemoryState))
         super().__init__(
-            AgentState,
-            context_schema=Settings,
-            input_schema=MemoryState,
-            output_schema=MemoryState,
+            inside, context_schema=Settings, input_schema=outside, output_schema=outside
         )
         self.parts = parts
         for node, async_ in _NODES.items():
             self._add(node.__name__, Node(parts, node, async_), node)
-        tools = application_tools([*parts.tools.values()], leaving(parts), tool_errors)
+        tools = application_tools(
+            [*parts.tools.values()], leaving(parts), tool_errors, inside.__annotations__.keys()
+        )
         self._add("application_tools", tools, application_tools)
 
         self.add_edge(START, "begin_turn")

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -27,7 +27,7 @@ from ..memory.messages import is_call
 from ..memory.tool_names import MEMORY_TOOLS
 from ..prompts.loader import render
 from .turn.langchain_messages import cleaned, with_tool_name
-from .turn.state import AgentState, unpacked, without_reserved
+from .turn.state import unpacked, without_reserved
 from .turn.turn import running
 
 _log = logging.getLogger("ebbtide.tools")
@@ -46,19 +46,25 @@ ToolErrors: TypeAlias = (
 
 
 def application_tools(
-    tools: Sequence[BaseTool], leaving: Leaving, errors: ToolErrors | None = None
+    tools: Sequence[BaseTool],
+    leaving: Leaving,
+    errors: ToolErrors | None = None,
+    keys: Collection[str] = (),
 ) -> ToolNode:
-    """Run the application's tools, each call as a task; `errors` as ToolNode takes them."""
+    """Run the application's tools, each call as a task; `errors` as ToolNode takes them.
+
+    `keys` are those of the state, others in a tool's command are logged.
+    """
 
     async def arun(
         request: ToolCallRequest, execute: Callable[[ToolCallRequest], Awaitable[Any]]
     ) -> Any:
-        result = _staying(as_given(await execute(without_memory_calls(request)), request))
+        result = _staying(as_given(await execute(without_memory_calls(request)), request), keys)
         await asyncio.to_thread(leaving, request, result)
         return result
 
     def run(request: ToolCallRequest, execute: Callable[[ToolCallRequest], Any]) -> Any:
-        result = _staying(as_given(execute(without_memory_calls(request)), request))
+        result = _staying(as_given(execute(without_memory_calls(request)), request), keys)
         leaving(request, result)
         return result
 
@@ -82,14 +88,14 @@ def _handled(errors: ToolErrors) -> ToolErrors:
     return handle
 
 
-def _staying(result: Any) -> Any:
+def _staying(result: Any, known: Collection[str]) -> Any:
     """Return the result; a command goes to no node of the agent, and unknown keys are logged."""
     if isinstance(result, list):
-        return [_staying(item) for item in result]
+        return [_staying(item, known) for item in result]
     if not isinstance(result, Command) or result.graph is not None:
         return result
     keys = result.update if isinstance(result.update, dict) else {}
-    if unknown := sorted(map(str, keys.keys() - AgentState.__annotations__.keys())):
+    if unknown := sorted(map(str, {*keys}.difference(known))):
         _log.warning("a tool's command has keys that the state has not: %s", ", ".join(unknown))
     return replace(result, goto=())
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from itertools import takewhile
-from typing import Annotated, Any, NotRequired, Required, TypeAlias, cast
+from typing import Annotated, Any, NotRequired, Required, TypeAlias, cast, get_type_hints
 
 from langchain_core.messages import AnyMessage, BaseMessage
 from langgraph.channels import UntrackedValue
@@ -420,6 +420,14 @@ class AgentState(MemoryState, total=False):
     """
 
     context: Annotated[Prompt, UntrackedValue]
+
+
+def extended(schema: type, own: type | None) -> Any:
+    """Return a state schema with the keys that only the application's own has."""
+    if own is None:
+        return schema
+    fields = get_type_hints(own, include_extras=True) | get_type_hints(schema, include_extras=True)
+    return TypedDict(schema.__name__, fields, total=False)  # type: ignore[operator]
 
 
 _RESERVED = AgentState.__annotations__.keys() - InputState.__annotations__.keys()

@@ -213,11 +213,14 @@ TODOS = [
 OPEN = '[{"content":"Migrate the <tariffs>","status":"in_progress"},'
 
 
-def todo_agent(root: Path, answers: Any, **options: Any) -> Talk:
-    """Return an agent of `create_agent` with a to-do list."""
-    made = talk(root, answers)
+def todo_agent(root: Path, answers: Any, way: str = "middleware", **options: Any) -> Talk:
+    """Return an agent with a to-do list, of `create_agent` or of the graph."""
+    made, listing = talk(root, answers), TodoListMiddleware()
+    if way == "graph":
+        options |= {"tools": listing.tools, "state_schema": listing.state_schema}
+        return talk(root, answers, **options)
     memory = EbbtideMiddleware(archive=made.archive, **options)
-    both: Any = [TodoListMiddleware(), memory]
+    both: Any = [listing, memory]
     agent: Any = create_agent(made.model, checkpointer=InMemorySaver(), middleware=both)
     return Talk(agent, made.model, made.archive)
 
@@ -227,12 +230,13 @@ def lists_in(messages: list[BaseMessage]) -> list[str]:
     return [one.text for one in messages if one.name == "ebbtide" and '"status":' in one.text]
 
 
-def test_open_todos_are_shown_when_their_call_has_left(tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["graph", "middleware"])
+def test_open_todos_are_shown_when_their_call_has_left(tmp_path: Path, way: str) -> None:
     """In the memory's own note, as they are, until all are completed."""
     done = [{**one, "status": "completed"} for one in TODOS]
     answers = [call("write_todos", todos=TODOS), *["Well. " * 60] * 25]
     answers += [call("write_todos", todos=done), *["Well. " * 60] * 25]
-    chat = todo_agent(tmp_path, answers, settings=Settings(context_budget=5_000))
+    chat = todo_agent(tmp_path, answers, way, settings=Settings(context_budget=5_000))
     chat.say_all(f"Question {n}?" for n in range(25))
     shown = lists_in(chat.last)
     seen = ["Migrate the refunds" in str(one.messages) for one in chat.model.sent[1:]]
