@@ -169,7 +169,7 @@ def test_pages_are_checked(tmp_path: Path) -> None:
 
 
 def test_gone_between_two_turns(tmp_path: Path) -> None:
-    """A thread whose file is gone is told so; new ones go on; put back, it goes on where it stood."""
+    """A thread whose file is gone is told so; new ones go on; put back, it goes on."""
     archive = DiskArchive(tmp_path / "here", durable=False)
     here = talk(tmp_path, ["a", "b", "c", "d"], archive=archive, checkpointer=InMemorySaver())
     here.say("one")
