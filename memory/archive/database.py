@@ -5,9 +5,10 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from json import JSONDecodeError
 from pathlib import Path
-from threading import Condition, Lock, local
+from threading import Lock, local
 from typing import Any
 from weakref import WeakSet, finalize
 
@@ -16,13 +17,13 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-from sqlalchemy.pool import Pool
 
 from ..errors import ArchiveError, ArchiveFormatError, ArchiveUnavailableError
 from . import index, schema
 from .failures import archive_error
 
 FILE = "ebbtide.sqlite"
+_IN_MEMORY = ":memory:"
 
 _log = logging.getLogger("ebbtide.archive")
 
@@ -43,142 +44,60 @@ _CONNECT_TIMEOUT = 10
 """Seconds in which PostgreSQL must take a new connection; psycopg itself would wait for 130."""
 
 
-class _Uses(local):
-    """How often a thread is inside of `Forks.delayed`."""
+def _engine(url: URL, *, durable: bool, timeout: float, pool_size: int) -> sa.Engine:
+    """Return an engine, which opens nothing yet.
 
-    depth = 0
-
-
-class _Forks:
-    """Delays forks of the process while a connection is in use, and closes those that are not.
-
-    Who inherits an open connection to SQLite takes the parent's locks for its own: the parent then
-    deletes the write-ahead log, and what the child commits to it is lost. A lock that another
-    thread has is never released in the child.
+    In memory each connection would have a database of its own, so there is one.
     """
-
-    def __init__(self) -> None:
-        self.closed = WeakSet[Connections]()  # before each fork
-        self.inherited: list[Pool | sa.Connection] = []  # the parent's, which it closes itself
-        self._condition, self._uses, self._thread = Condition(), 0, _Uses()
-        self._forking = False
-        if hasattr(os, "register_at_fork"):  # Windows has no forks
-            hooks = {"after_in_parent": self._after, "after_in_child": self._in_child}
-            os.register_at_fork(before=self._before, **hooks)
-
-    @contextmanager
-    def delayed(self) -> Iterator[None]:
-        """Let forks by other threads wait until the end of this, which may stand inside itself."""
-        with self._condition:
-            if not self._thread.depth:
-                self._condition.wait_for(lambda: not self._forking)
-            self._uses, self._thread.depth = self._uses + 1, self._thread.depth + 1
-        try:
-            yield
-        finally:
-            with self._condition:
-                self._uses, self._thread.depth = self._uses - 1, self._thread.depth - 1
-                self._condition.notify_all()
-
-    def _before(self) -> None:
-        self._condition.acquire()
-        self._forking = True
-        # Not for ever: another thread may wait for the one that forks.
-        self._condition.wait_for(lambda: self._uses == self._thread.depth, LOCK_TIMEOUT)
-        for connections in [*self.closed]:
-            connections.close()
-
-    def _after(self) -> None:
-        self._forking = False
-        self._condition.notify_all()
-        self._condition.release()
-
-    def _in_child(self) -> None:
-        self._uses = self._thread.depth  # the other threads are not there
-        self.inherited += [connections.abandon() for connections in self.closed]
-        self._after()
+    sqlite = url.get_backend_name() == "sqlite"
+    options: dict[str, Any] = {"connect_args": {"timeout": timeout}}
+    if not sqlite:
+        options = {"pool_pre_ping": True, "connect_args": {"connect_timeout": _CONNECT_TIMEOUT}}
+    elif url.database == _IN_MEMORY:
+        pool_size, options["poolclass"] = 1, sa.QueuePool
+        options["connect_args"]["check_same_thread"] = False
+    engine = sa.create_engine(
+        url,
+        pool_size=pool_size,
+        max_overflow=_OVERFLOW if sqlite and url.database != _IN_MEMORY else 0,
+        pool_timeout=timeout,
+        **options,
+    )
+    engine.dialect.create_connect_args(url)
+    if sqlite:
+        sa.event.listen(engine, "connect", partial(_prepare, durable=durable))
+        sa.event.listen(engine, "begin", _begin)
+    else:
+        sa.event.listen(engine, "connect", partial(_limit, timeout=timeout))
+    return engine
 
 
-class Connections:
-    """The connections of this process to one database.
-
-    They do not know the `Database` that uses them, so that it is dropped when nobody needs it, and
-    they are closed then. In memory each connection would have a database of its own, so there is
-    one, which stays open until then.
-    """
-
-    def __init__(self, url: URL, *, durable: bool, timeout: float, pool_size: int) -> None:
-        """Take the database's URL; opens nothing yet."""
-        self._durable, self._timeout = durable, timeout
-        self._age = 0  # counts closings
-        sqlite = url.get_backend_name() == "sqlite"
-        options: dict[str, Any] = {"connect_args": {"timeout": timeout}}
-        if not sqlite:
-            options = {"pool_pre_ping": True, "connect_args": {"connect_timeout": _CONNECT_TIMEOUT}}
-        self.in_memory = sqlite and url.database == ":memory:"
-        if self.in_memory:
-            pool_size, options["poolclass"] = 1, sa.QueuePool
-            options["connect_args"]["check_same_thread"] = False
-        self.engine = sa.create_engine(
-            url,
-            pool_size=pool_size,
-            max_overflow=_OVERFLOW if sqlite and not self.in_memory else 0,
-            pool_timeout=timeout,
-            **options,
-        )
-        self.engine.dialect.create_connect_args(url)
-        sa.event.listen(self.engine, "connect", self._prepare if sqlite else self._limit)
-        sa.event.listen(self.engine, "connect", self._mark)
-        sa.event.listen(self.engine, "checkin", self._close_old)
-        if sqlite:
-            sa.event.listen(self.engine, "begin", _begin)
-        if not self.in_memory:
-            FORKS.closed.add(self)
-
-    def close(self) -> None:
-        """Close all connections but one in memory, those in use as soon as they are given back."""
-        if not self.in_memory:
-            self.drop()
-
-    def drop(self) -> None:
-        """Close all connections, with which a database in memory is gone."""
-        self._age += 1
-        self.engine.dispose()
-
-    def abandon(self) -> Pool:
-        """Give up the connections without closing them; return them."""
-        pool = self.engine.pool
-        self.engine.dispose(close=False)
-        return pool
-
-    def _mark(self, _connection: Any, record: Any) -> None:
-        record.info["opened"] = os.getpid(), self._age
-
-    def _close_old(self, _connection: Any, record: Any) -> None:
-        process, age = record.info.get("opened", (0, 0))
-        if process == os.getpid() and age != self._age:  # its pool is gone, nobody else closes it
-            record.invalidate()
-
-    def _limit(self, connection: Any, _record: Any) -> None:
-        """Let PostgreSQL wait for locks as long as SQLite does, not for ever."""
-        with connection.cursor() as cursor:
-            cursor.execute(f"SET lock_timeout = {int(self._timeout * 1_000)}")
-        connection.commit()
-
-    def _prepare(self, connection: Any, _record: Any) -> None:
-        """Set up a new connection to SQLite; `_begin` begins the transactions, not the driver."""
-        connection.isolation_level = None
-        for pragma in (
-            "journal_mode=WAL",
-            # One fsync a commit; FULL, since with NORMAL a power cut takes the last commits.
-            f"synchronous={'FULL' if self._durable else 'OFF'}",
-            "secure_delete=ON",  # what is erased must not stay in free pages
-            "journal_size_limit=4194304",
-        ):
-            connection.execute(f"PRAGMA {pragma}").fetchall()
+def _limit(connection: Any, _record: Any, *, timeout: float) -> None:
+    """Let PostgreSQL wait for locks as long as SQLite does, not for ever."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET lock_timeout = {int(timeout * 1_000)}")
+    connection.commit()
 
 
-FORKS = _Forks()
+def _prepare(connection: Any, _record: Any, *, durable: bool) -> None:
+    """Set up a new connection to SQLite; `_begin` begins the transactions, not the driver."""
+    connection.isolation_level = None
+    for pragma in (
+        "journal_mode=WAL",
+        # One fsync a commit; FULL, since with NORMAL a power cut takes the last commits.
+        f"synchronous={'FULL' if durable else 'OFF'}",
+        "secure_delete=ON",  # what is erased must not stay in free pages
+        "journal_size_limit=4194304",
+    ):
+        connection.execute(f"PRAGMA {pragma}").fetchall()
+
+
+def _close(engine: sa.Engine) -> None:
+    """Close the connections of an engine, those in use as soon as they are given back."""
+    pool = engine.pool
+    engine.dispose(close=False)
+    sa.event.listen(pool, "checkin", lambda _, record: record.invalidate())
+    pool.dispose()
 
 
 def _begin(connection: sa.Connection) -> None:
@@ -191,7 +110,6 @@ class _ThreadState(local):
     """The connection that a thread of a process reads with."""
 
     reader: sa.Connection | None = None
-    process = 0
 
 
 class Database:
@@ -209,17 +127,22 @@ class Database:
         """Take a URL, or a folder for a SQLite file; raises `ArchiveError` if it cannot be used."""
         self.url = place if isinstance(place, URL) else _url(place)
         self.sqlite = self.url.get_backend_name() == "sqlite"
-        self._durable, self._timeout = durable, timeout
+        self._timeout = timeout
         # Locked, so that of the first threads only one sets up the tables and opens the file.
         self._ready, self._lock = False, Lock()
         self._thread = _ThreadState()
         self._file: tuple[int, int] | None = None
         self._key = b""
         self.opened = 0  # times; part of cache keys, since rows may be of another file then
-        self._connections = self._connections_of(pool_size)
-        self._engine = self._connections.engine
+        self._in_memory = self.sqlite and self.url.database == _IN_MEMORY
+        self._records = records = WeakSet[Any]()  # of the pool, one for each connection
+        self._inherited: list[Any] = []
+        self._engine = self._made_engine(durable=durable, timeout=timeout, pool_size=pool_size)
+        sa.event.listen(self._engine, "connect", lambda _, one: records.add(one), insert=True)
         self._engine.update_execution_options(ebbtide_extensions=extensions)
-        finalize(self, self._connections.drop)  # also at the end of the program
+        finalize(self, _close, self._engine)  # also at the end of the program
+        if not self._in_memory:
+            _DATABASES.add(self)
 
     @property
     def name(self) -> str:
@@ -236,9 +159,7 @@ class Database:
         another would leave none in the pool, and wait for each other.
         """
         with self.using():
-            process, reader = os.getpid(), self._thread.reader
-            if self._thread.process != process:  # forked: it belongs to the parent
-                self._thread.process, self._thread.reader, reader = process, None, None
+            reader = self._thread.reader
             if reader is not None and not (reader.closed or reader.invalidated):
                 try:
                     yield reader
@@ -246,7 +167,7 @@ class Database:
                     _give_back(reader)  # PostgreSQL takes nothing more in a failed transaction
                     raise
                 return
-            connection = self._open().connect()
+            connection, process = self._open().connect(), os.getpid()
             try:
                 if not self.sqlite:  # transactions of SQLite see one moment anyway
                     connection.execution_options(isolation_level="REPEATABLE READ")
@@ -257,8 +178,8 @@ class Database:
                     self._thread.reader = None
                 if process == os.getpid():
                     _give_back(connection)
-                else:
-                    FORKS.inherited.append(connection)
+                else:  # a fork ends what the other threads had begun
+                    self._inherited.append(connection)
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
@@ -344,7 +265,7 @@ class Database:
 
     def exists(self) -> bool:
         """Tell whether the database exists; the first write creates a SQLite file."""
-        if not self.sqlite or self._connections.in_memory:
+        if not self.sqlite or self._in_memory:
             return True
         if os.path.exists(str(self.url.database)):  # noqa: PTH110 (asked often)
             return True
@@ -352,13 +273,26 @@ class Database:
             return self._identity() is not None
 
     def close(self) -> None:
-        """Close all connections, those in use when given back; a later use opens others."""
-        self._connections.close()
+        """Close all connections, those in use when given back; a later use opens others.
 
-    def _connections_of(self, pool_size: int) -> Connections:
-        options: dict[str, Any] = {"timeout": self._timeout, "pool_size": pool_size}
+        One to a database in memory stays open: the database would be gone with it.
+        """
+        if not self._in_memory:
+            _close(self._engine)
+
+    def enter_child(self) -> None:
+        """Use nothing of the parent's after a fork; nothing at all if a connection was open.
+
+        Who inherits an open connection to SQLite takes the parent's locks for its own: the parent
+        then deletes the write-ahead log, and what the child commits to it is lost.
+        """
+        self._lock = Lock()  # another thread may have had it
+        self._inherited += [one for one in self._records if one.dbapi_connection is not None]
+        self._engine.dispose(close=False)
+
+    def _made_engine(self, **options: Any) -> sa.Engine:
         try:
-            return Connections(self.url, durable=self._durable, **options)
+            return _engine(self.url, **options)
         except ImportError as error:
             install = "pip install 'ebbtide[postgres]', and use postgresql+psycopg://"
             advice = "use sqlite:///FILE" if self.sqlite else install
@@ -393,7 +327,7 @@ class Database:
 
     def _identity(self) -> tuple[int, int] | None:
         """Return device and inode of the SQLite file, None if there is none."""
-        if not self.sqlite or self._connections.in_memory:
+        if not self.sqlite or self._in_memory:
             return None
         try:
             status = os.stat(self.name)  # noqa: PTH116 (asked at each reading)
@@ -403,10 +337,14 @@ class Database:
 
     @contextmanager
     def using(self) -> Iterator[None]:
-        """Raise errors of the database as `ArchiveError`s that say what to do; delay forks."""
+        """Raise errors of the database as `ArchiveError`s that say what to do."""
+        if self._inherited:
+            raise ArchiveError(
+                f"{self.name!r} was in use when this process was forked: start processes with "
+                "`spawn` or `forkserver`, or when no run is going on"
+            )
         try:
-            with FORKS.delayed():
-                yield
+            yield
         except (DBAPIError, PoolTimeoutError) as error:
             raise self._failed(error) from error
         except SQLAlchemyError as error:
@@ -424,8 +362,25 @@ class Database:
     def _failed(self, error: DBAPIError | PoolTimeoutError) -> ArchiveError:
         found = archive_error(error, self.name, self._timeout)
         if isinstance(found, ArchiveUnavailableError) and self.sqlite:
-            self._engine.dispose()  # a connection may have kept a page that was read wrongly
+            self.close()  # a connection may have kept a page that was read wrongly
         return found
+
+
+_DATABASES = WeakSet[Database]()
+
+
+def _before_fork() -> None:
+    for database in [*_DATABASES]:
+        database.close()
+
+
+def _in_child() -> None:
+    for database in [*_DATABASES]:
+        database.enter_child()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(before=_before_fork, after_in_child=_in_child)
 
 
 def kept_by_postgresql(what: str) -> str:

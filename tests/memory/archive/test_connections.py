@@ -1,20 +1,23 @@
 """Connections that nobody closes are closed all the same, and Python has nothing to complain of."""
 
-import gc
 import json
 import os
 import re
 import subprocess
 import sys
+from multiprocessing import get_context
 from pathlib import Path
 from threading import Event, Thread
+from typing import Any
 
 import pytest
 
 from ebbtide import DiskArchive, SqlArchive
+from ebbtide.memory.errors import ArchiveError
+from ebbtide.memory.record import Owner
 from tests.databases import Database
 from tests.faults import unclosed
-from tests.memory.turns import OWNER, commit_all, turn
+from tests.memory.turns import OWNER, START, commit_all, turn
 from tests.processes import ROOT
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="lists open files as Linux does")
@@ -70,29 +73,66 @@ def test_closed_while_a_thread_reads(tmp_path: Path) -> None:
     assert unclosed.opened(tmp_path) == []
 
 
+def commit(archive: SqlArchive, thread: str, closed: Event) -> None:
+    """Commit a turn, wait until the parent has closed its connections, and commit another."""
+    owner = Owner("ann", thread)
+    tip = archive.commit(owner, START, turn(1)).tip
+    closed.wait()
+    archive.commit(owner, tip, turn(2))
+
+
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_a_child_leaves_the_connection_that_its_parent_uses(
-    request: pytest.FixtureRequest, tmp_path: Path, kind: str
-) -> None:
-    """Forked while its parent reads, a child has a connection of its own, and closes that alone."""
+def test_forked_processes(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> None:
+    """Processes forked from one that used its archive commit to it, and so does the parent."""
     postgres = kind == "postgresql"
     address = request.getfixturevalue("database").url if postgres else tmp_path
+    fork: Any = get_context("fork")
+    with SqlArchive(address) as archive:
+        commit_all(archive, [turn(1)])
+        closed = fork.Event()
+        children = [fork.Process(target=commit, args=(archive, name, closed)) for name in "ab"]
+        for child in children:
+            child.start()
+        closed.set()
+        commit(archive, "parent", closed)
+        archive.close()
+        for child in children:
+            child.join()
+
+        assert [child.exitcode for child in children] == [0, 0]
+        tips = [archive.newest(Owner("ann", name)) for name in ("a", "b", "parent")]
+        assert [tip.turn for tip in tips if tip] == [2, 2, 2]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_forked_while_in_use(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> None:
+    """A child forked while a thread reads is refused, and the thread goes on."""
+    postgres = kind == "postgresql"
+    address = request.getfixturevalue("database").url if postgres else tmp_path
+    reading, forked, turns = Event(), Event(), list[int]()
     with SqlArchive(address) as archive:
         tip = commit_all(archive, [turn(1)])
-        child = 0
-        try:
-            with archive.database.reading() as connection:
-                child = os.fork()
-                read = archive.users() if not child else ()
-                code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) if child else 0
-                still = connection.exec_driver_sql("SELECT 1").scalar() if child else 0
-            if not child:
-                archive.close()
-                gc.collect()
-                os._exit(len(read))
-        finally:
-            if not child:
-                os._exit(99)
 
-        assert (code, still) == (1, 1)
-        assert len(archive.at(OWNER, tip).turns([1])) == 1
+        def read() -> None:
+            with archive.together():
+                turns.append(len(archive.at(OWNER, tip).turns([1])))
+                reading.set()
+                forked.wait()
+                turns.append(len(archive.users()))
+
+        thread = Thread(target=read)
+        thread.start()
+        reading.wait()
+        child = os.fork()
+        if not child:
+            try:
+                archive.users()
+            except ArchiveError as error:
+                os._exit(7 if "was in use when" in str(error) else 8)
+            finally:
+                os._exit(9)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        forked.set()
+        thread.join()
+
+        assert (code, turns) == (7, [1, 1])
