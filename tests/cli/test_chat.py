@@ -67,12 +67,16 @@ def test_a_conversation_at_a_terminal() -> None:
 
 
 def test_pipes_get_the_answers_alone() -> None:
-    """Banners go to stderr, and nothing else is printed; /quit ends it."""
-    result = chat("Let's work on the auth bug.", "That's done.", "/quit", "no")
+    """Banners go to stderr, /help lists the commands, markup stands as it is; /quit ends it."""
+    talk = ("Let's work on the auth bug.", "It says [bold red]stop[/] and \x1b[2J.", "That's done.")
+    result = chat("/help", "", *talk, "/quit", "no")
 
     assert result.exit_code == 0, result.output
-    assert result.stdout == ("Opened auth-bug.\nConcluded auth-bug: Let's work on the auth bug.\n")
+    assert all(f"{entry.usage} " in result.stdout for entry in COMMANDS.values())
+    assert "Noted: It says [bold red]stop[/] and ␛[2J." in result.stdout
     assert "--- Started effort: auth-bug ---\n" in result.stderr
+    assert result.stdout.splitlines()[-1].startswith("Concluded auth-bug: ")
+    assert "\x1b" not in result.output
 
 
 def answered(server: OpenAIServer, *arguments: str, typed: str = "") -> str:
@@ -153,31 +157,6 @@ def test_a_state_block_is_not_shown() -> None:
     assert "Goal: ship 1.2" in str(server.requests[-1].body["messages"])
 
 
-def test_the_next_run_goes_on_where_the_last_one_was() -> None:
-    """A thread is kept on disk, and its next chat answers from what was said in the last."""
-    chat("The port is 8123 on the staging host.")
-
-    result = chat("Which port is it on the staging host?")
-
-    assert 'You said: "The port is 8123 on the staging host."' in result.stdout
-
-
-def test_markup_and_control_characters_are_printed_not_obeyed() -> None:
-    """What looks like rich markup stands as it is, and an escape sequence loses its escape."""
-    result = chat("The sign says [bold red]stop[/] and \x1b[2J.")
-
-    assert "Noted: The sign says [bold red]stop[/] and ␛[2J." in result.stdout
-    assert "\x1b" not in result.stdout
-
-
-def test_commands_are_listed_and_unknown_ones_named() -> None:
-    """/help lists the commands, another slash command is said to be unknown, blanks do nothing."""
-    result = chat("/help", "/nonsense 3", "", "/quit", "never read")
-
-    assert all(f"\n{entry.usage} " in result.stdout for entry in COMMANDS.values())
-    assert "/nonsense is no command here; /help lists them." in result.stderr
-
-
 def test_without_a_key_the_scripted_model_is_used_and_said_so(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -188,25 +167,17 @@ def test_without_a_key_the_scripted_model_is_used_and_said_so(
     assert "the scripted model answers by rules" in caplog.text
 
 
-def test_two_users_of_one_thread_share_nothing() -> None:
-    """A thread of the same name is a new one for another user."""
-    chat("The port is 8123.", options=("--user", "ann"))
-
-    result = chat("Which port is it?", options=("--user", "../bob"))
-
-    assert "8123" not in result.stdout
-
-
-def test_lost_checkpoints_are_restored_from_the_archive() -> None:
-    """With the archive left and the checkpoints gone, the thread goes on on the same branch."""
-    chat("The port is 8123 on the staging host.")
+def test_the_next_chat_goes_on_from_the_archive() -> None:
+    """Though the checkpoints are gone, and for its user alone."""
+    chat("The port is 8123 on the staging host.", options=("--user", "ann"))
     shutil.rmtree("sessions/.ebbtide")
 
-    result = chat("Which port is it on the staging host?")
+    result = chat("Which port is it on the staging host?", options=("--user", "ann"))
+    other = chat("Which port is it?", options=("--user", "../bob"))
 
     assert "restored from the archive" in result.stderr
-    assert "8123" in result.stdout
-    assert statuses("sessions") == ["done", "done"]
+    assert 'You said: "The port is 8123 on the staging host."' in result.stdout
+    assert "8123" not in other.stdout
 
 
 def test_a_provider_error_is_one_line_and_enter_resumes_the_turn() -> None:

@@ -116,25 +116,16 @@ def test_what_is_wrong_is_said(line: str, said: str) -> None:
     assert said in result.output
 
 
-@pytest.mark.parametrize("line", ["/messages", "/stats"])
-def test_before_anything_was_said_there_is_nothing_to_show(line: str) -> None:
-    """A new thread is no error."""
-    result = chat(line)
+def test_looking_back() -> None:
+    """Turns, results and figures are shown, and text of others is not obeyed.
+
+    A line with a space before its slash is sent as a message.
+    """
+    lines = ("/messages", "The [red]port[/] is 8123.", *OPENED, " /etc/hosts is broken")
+    result = chat(*lines, "/messages", "/search port", "/stats")
 
     assert "Nothing was said on this thread yet." in result.stderr
-
-
-def test_a_line_with_a_space_before_its_slash_is_sent() -> None:
-    """So a path at the beginning of a message can be sent."""
-    result = chat(" /etc/hosts is broken")
-
     assert "Noted: /etc/hosts is broken" in result.stdout
-
-
-def test_looking_back() -> None:
-    """Turns, results and figures are shown, and text of others is not obeyed."""
-    result = chat("The [red]port[/] is 8123.", *OPENED, "/messages", "/search port", "/stats")
-
     assert "    1  " in result.stdout
     assert " UTC  -  The [red]port[/] is 8123.\npage 1 of 1\n" in result.stdout
     assert "/open" not in result.stdout
@@ -142,24 +133,19 @@ def test_looking_back() -> None:
     assert "savings vs full history" in result.stdout
 
 
-def test_undo_and_talking_on() -> None:
-    """A turn that was undone is not known any more, and is kept in the archive."""
+def test_undo() -> None:
+    """An undone turn is not known any more, nor by the next chat, and is kept in the archive."""
     result = chat("The port is 8123.", "The port is 9000.", "/undo", "Which port is it?")
+    options = ("--thread", "other")
+    chat("The port is 8123.", "/undo", options=options)
+    after = chat("/efforts", "/messages", "Which port is it?", options=options)
 
     assert "turn 2 undone, back at turn 1; it stays in the archive" in result.stdout
     assert "8123" in result.stdout.splitlines()[-1]
     assert statuses("sessions") == ["done", "done"]
-
-
-def test_what_was_undone_to_the_beginning_stays_undone() -> None:
-    """The next chat does not take it for lost checkpoints."""
-    chat("The port is 8123.", "/undo")
-
-    result = chat("/efforts", "/messages", "Which port is it?")
-
-    assert "restored" not in result.stdout
-    assert "8123" not in result.stdout
-    assert "the archive has 1 turn of this thread; it stays in the archive ---" in result.stderr
+    assert "restored" not in after.stdout
+    assert "8123" not in after.stdout
+    assert "the archive has 1 turn of this thread; it stays in the archive ---" in after.stderr
 
 
 def test_the_window_is_kept() -> None:
@@ -190,36 +176,41 @@ def test_the_anchor_is_rebuilt() -> None:
 
 
 def test_a_turn_is_erased_through_a_pipe() -> None:
-    """Nothing below the root holds its words, the rest of the conversation is there."""
+    """With --yes alone: nobody reads the question, and the line behind it is a turn."""
     result = chat(
         *("The host is umbrella-17.", "Good evening to you.", "/message remove 1 --yes"),
-        *("/message remove 1", "/messages"),
+        *("/message remove 1", "yes", "/messages"),
     )
 
     assert "turn 1 erased" in result.stdout
     assert "Erase turn 1 (erased before) for good?" in result.stderr
     assert "If so, write /message remove 1 --yes" in result.stderr
-    assert "Good evening to you." in result.stdout.splitlines()[-3]
+    assert " -  Good evening to you." in result.stdout
+    assert " -  yes" in result.stdout
     assert files_with(b"umbrella", "sessions") == []
 
 
-def test_a_line_of_a_pipe_is_no_answer_to_a_question() -> None:
-    """Nobody read the question, so nothing is erased, and the line is a turn as any other."""
-    result = chat("The port is 8123.", "/message remove 1", "yes", "/messages")
-
-    assert " -  The port is 8123." in result.stdout
-    assert " -  yes" in result.stdout
-
-
-def test_without_a_yes_nothing_is_erased() -> None:
-    """Anything else leaves it all as it was, and the chat goes on."""
-    with terminal(["chat", "--model", "scripted"], {}) as person:
+def test_a_turn_is_erased_at_a_terminal() -> None:
+    """After a yes, with what was typed: arrow up brings back what was typed since, alone."""
+    with terminal(["chat", "--model", "scripted", "--root", "kept"], {}) as person:
         person.converse(
-            ("The port is 8123.", "context 1,"),
+            ("The vault code is 4711.", "context 1,"),
             ("/message remove 1", "Type yes to go on."),
             ("y", "Nothing was changed."),
-            ("/messages", " -  The port is 8123."),
+            ("/messages", " -  The vault code is 4711."),
+            ("/message remove 1", "Type yes to go on."),
+            ("yes", "turn 1 erased"),
+            ("/efforts", "no efforts yet"),
+            ("/undo", "turn 1 cannot be undone: the thread has no earlier checkpoint"),
         )
+        person.press("\x1b[A" * 9)
+        person.see("/efforts")
+        person.type("")
+        person.see("no efforts yet")
+        assert "4711" not in person.shown
+
+        assert person.quit() == 0
+    assert files_with(b"4711", "kept") == []
 
 
 def test_a_command_prints_a_line_of_json_too() -> None:
@@ -231,45 +222,6 @@ def test_a_command_prints_a_line_of_json_too() -> None:
     assert efforts == {"output": "no efforts yet; /open NAME begins one\n"}
     assert max(map(len, stats["output"].splitlines())) > 80
     assert error == {"error": "/undo takes no argument, got '3'"}
-
-
-def test_of_a_first_turn_that_is_not_finished_nothing_can_be_erased() -> None:
-    """It is in no archive yet; that is said, and Enter still resumes it."""
-    with serving(Fail(400), Say("Here it is.")) as server:
-        page = asked("What is it?", "/message remove 1", "", "/quit", url=server.url, fails=True)
-
-    assert "turn 1 not found on this branch: it has no turns" in page
-    assert "Here it is." in page
-
-
-def test_what_was_typed_is_forgotten_with_an_erased_turn() -> None:
-    """At a terminal the file of the input history goes as well; then there is no way back."""
-    with serving(Say("Noted.")) as server, at_terminal(server) as person:
-        person.converse(
-            ("The host is umbrella-17.", "Noted."),
-            ("/message remove 1", "Type yes to go on."),
-            ("yes", "turn 1 erased"),
-            ("/undo", "turn 1 cannot be undone: the thread has no earlier checkpoint"),
-        )
-
-        assert person.quit() == 0
-    assert files_with(b"umbrella", "kept") == []
-
-
-def test_what_was_typed_does_not_come_back_after_erasing() -> None:
-    """Arrow up brings back what was typed since, and nothing from before."""
-    with terminal(["chat", "--model", "scripted"], {}) as screen:
-        screen.converse(
-            ("The vault code is 4711.", "context 1,"),
-            ("/message remove 1", "Type yes"),
-            ("yes", " erased"),
-            ("/efforts", "no efforts yet"),
-        )
-        screen.press("\x1b[A" * 5)
-        screen.see("/efforts")
-        screen.type("")
-        screen.see("no efforts yet")
-        assert "4711" not in screen.shown
 
 
 def test_erasing_that_was_stopped_is_finished_by_erasing_again() -> None:
@@ -298,22 +250,28 @@ def test_erasing_that_was_stopped_is_finished_by_erasing_again() -> None:
 
 
 def test_an_unfinished_turn_is_shown_and_in_the_way() -> None:
-    """The context is that of the turn, a command is refused, and Enter still resumes."""
+    """The context is that of the turn, commands are refused, and Enter still resumes."""
     with serving(Fail(400), Say("Here it is.")) as server:
-        lines = ("What is it?", "/context show", "/open a", "", "/quit")
+        lines = ("What is it?", "/context show", "/open a", "/message remove 1", "", "/quit")
         page = asked(*lines, url=server.url, fails=True)
 
     assert "turn 1, what resuming it sends: " in page
     assert "turn 1 of thread 'default' is not finished: resume it, or send a new message" in page
     assert 'A turn is not finished: "What is it?". An empty message resumes it' in page
+    assert "turn 1 not found on this branch: it has no turns" in page
     assert "Here it is." in page
     assert statuses("kept") == ["done"]
 
 
-def test_tab_completes_an_effort_and_alt_enter_begins_a_line() -> None:
-    """At a terminal names of efforts need not be typed, and a message may have several lines."""
+def test_tab_completes_and_alt_enter_begins_a_line() -> None:
+    """At a terminal names need not be typed in full, and a message may have several lines."""
     with terminal(["chat", "--model", "scripted"], {"PAGER": "cat"}) as person:
         person.converse(("/open late parcel", "--- Started effort: late-parcel ---"))
+        person.see("> ")
+        person.press("/eff\t")
+        person.see("orts")  # alone, if "/eff" was shown before
+        person.type("")
+        person.see("late-parcel (open")
         person.see("> ")
         person.press("It was sent on\x1b\rMonday 17.\r")
         person.see(" of 16,000 tokens")
@@ -323,17 +281,5 @@ def test_tab_completes_an_effort_and_alt_enter_begins_a_line() -> None:
         person.type("")
         person.see("--- Concluded effort: late-parcel ---")
         person.converse(("/expand late-parcel", "Expanded"), ("/context show", "Monday 17."))
-
-        assert person.quit() == 0
-
-
-def test_tab_completes_a_command() -> None:
-    """At a terminal the rest of a command's name need not be typed."""
-    with serving() as server, at_terminal(server) as person:
-        person.see("> ")
-        person.press("/eff\t")
-        person.see("orts")  # alone, if "/eff" was shown before
-        person.type("")
-        person.see("Nothing was said on this thread yet.")
 
         assert person.quit() == 0

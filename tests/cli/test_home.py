@@ -8,9 +8,7 @@ import pytest
 from tests.cli.commands_run import run, talked
 
 
-def test_the_settings_file_gives_root_and_budget(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_settings_file_gives_root_and_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file named by --config says where the archive is and how large the context may be."""
     monkeypatch.delenv("EBBTIDE_ROOT")
     Path("my.yaml").write_text("root: kept\nmodel: scripted\ncontext_budget: 5000\n", "utf-8")
@@ -22,40 +20,26 @@ def test_the_settings_file_gives_root_and_budget(
 
 
 @pytest.mark.parametrize(
-    ("model", "why"),
+    ("options", "why"),
     [
-        ("nonsense", "model 'nonsense' cannot be used: write provider:name, such as openai:"),
-        ("openai:gpt-5-mini", "cannot be used: set OPENAI_API_KEY"),
+        (("--model", "nonsense"), "model 'nonsense' cannot be used: write provider:name, such as"),
+        (("--model", "openai:gpt-5-mini"), "cannot be used: set OPENAI_API_KEY"),
+        (("--embeddings", "nonsense"), "embeddings 'nonsense'"),
+        (("--root", "taken"), "'taken/.ebbtide/%' cannot be created (Not a directory)"),
+        (("--thread", ""), "--thread takes a name"),
+        (("--user", "\udcff"), "--user takes a name"),
     ],
 )
-def test_a_model_that_cannot_be_is_one_line(model: str, why: str) -> None:
-    """An unknown model, or one without its key, ends in one line that says what to do."""
-    result = run("chat", "--model", model)
+def test_an_option_that_cannot_be_is_one_line(options: tuple[str, str], why: str) -> None:
+    """What is wrong is said, with what to do, before anything is written."""
+    Path("taken").write_text("", "utf-8")
+    model = () if "--model" in options else ("--model", "scripted")
+
+    result = run("chat", *model, *options, said="Hello!\n")
 
     assert why in result.stderr
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-
-
-def test_a_folder_that_cannot_be_written_is_one_line() -> None:
-    """A root that is a file ends in one line that names it."""
-    Path("taken").write_text("", "utf-8")
-
-    result = run("chat", "--model", "scripted", "--root", "taken", said="Hello!\n")
-
-    assert "'taken/.ebbtide/%' cannot be created (Not a directory)" in result.stderr
-    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-
-
-@pytest.mark.parametrize(
-    ("option", "name"), [("--thread", ""), ("--thread", "\udcff"), ("--user", "\udcff")]
-)
-def test_a_name_that_cannot_be_is_one_line(option: str, name: str) -> None:
-    """A name that is empty or no text is refused before anything is written."""
-    result = run("chat", "--model", "scripted", option, name)
-
-    assert f"{option} takes a name" in result.stderr
-    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-    assert not Path("sessions").exists()
+    assert not Path("sessions/ebbtide.sqlite").exists()
 
 
 def test_checkpoints_that_are_damaged_are_named_with_a_remedy() -> None:
@@ -81,7 +65,5 @@ def test_sessions_are_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     run("chat", "--model", "scripted", "Hello!")
 
     monkeypatch.chdir(tmp_path / "elsewhere")
-    listed = run("sessions")
 
-    assert (tmp_path / ".ebbtide" / "ebbtide.sqlite").exists()
-    assert "default" in listed.stdout
+    assert "default" in run("sessions").stdout

@@ -38,9 +38,6 @@ def on(saver):
 def sqlite(file="own.sqlite"):
     return on(SqliteSaver(sqlite3.connect(file, check_same_thread=False)))
 
-def sqlite_in_memory():
-    return sqlite(":memory:")
-
 def async_sqlite():
     return on(AsyncSqliteSaver(aiosqlite.connect("own.sqlite")))
 
@@ -81,17 +78,6 @@ def test_checkpointer_of_the_application(
     assert 'You said: "The port is 8123."' in second.printed
     assert "turn 1 erased" in second.printed
     assert not [*Path("sessions").rglob("*.sqlite")]
-
-
-def test_checkpointer_in_memory() -> None:
-    """A thread lasts as long as the process, and the archive longer."""
-    Path("app.py").write_text(APP, "utf-8")
-    command = ["-m", "ebbtide.cli.main", "chat", "--agent", "app:sqlite_in_memory"]
-
-    said = ended(command, typed="The port is 8123.\nWhich port is it?\n")
-
-    assert (said.code, said.failed) == (0, "")
-    assert 'You said: "The port is 8123."' in said.printed
 
 
 def test_checkpointer_that_cannot_be_used(

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
@@ -22,83 +21,39 @@ def redis(monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisServer]:
         yield server
 
 
-def chat(*lines: str, thread: str = "monday", user: str = "ann") -> str:
-    """Have a chat of one user, and return what was shown."""
-    return talked(*lines, thread=thread, user=user)
+def chat(*lines: str, thread: str = "monday") -> str:
+    """Have a chat of Ann, and return what was shown."""
+    return talked(*lines, thread=thread, user="ann")
 
 
-def test_what_one_chat_concludes_the_next_begins_with() -> None:
-    """A new thread of the same user says what comes from earlier ones."""
+def attention(*words: str) -> str:
+    """Return what `ebbtide attention` prints of Ann."""
+    return run("attention", *words, "--user", "ann").stdout
+
+
+def test_a_memory_is_listed_suppressed_and_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one chat concludes the next begins with, unless it is suppressed; no id is broken."""
     chat(*LINES)
-
-    assert f"From earlier sessions: {MEMORY}" in chat("Hello", thread="tuesday")
-
-
-def test_a_listed_id_can_be_copied(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However narrow the screen is, no id is broken, and the other commands take it."""
-    thread = str(uuid4())
-    chat(*LINES, thread=thread)
     monkeypatch.setenv("COLUMNS", "40")
 
-    listed = run("attention", "list", "--user", "ann").stdout
-    memory_id = next(word.strip(",") for word in listed.split() if "/" in word)
+    listed, data = attention("list"), json.loads(attention("list", "--json"))
+    explained = attention("explain", MEMORY)
+    shown = chat("Hello", thread="tuesday")
+    attention("suppress", MEMORY)
+    suppressed, meanwhile = attention("list"), chat("Hello", thread="wednesday")
+    attention("unsuppress", MEMORY)
+    again = chat("Hello", thread="thursday")
+    forgotten = attention("forget", MEMORY)
 
-    assert memory_id == f"{thread}/gate"
-    forgotten = run("attention", "forget", memory_id, "--user", "ann").stdout
-    assert forgotten == f"forgot {memory_id}\n"
-
-
-def test_a_memory_is_explained() -> None:
-    """Its text, base, age, accesses, what it holds and when it fades are said."""
-    chat(*LINES)
-
-    said = run("attention", "explain", MEMORY, "--user", "ann").stdout
-
-    assert said.splitlines()[:4] == [
-        MEMORY,
-        "Let's work on the gate.",
-        "holds 50.0 of 100: medium",
-        "base 50, 0.0 days old, accessed 0 times",
-    ]
-    assert said.splitlines()[4].startswith("fades 2")
-
-
-def test_the_list_shows_what_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each memory has the beginning of its text, as JSON all of it."""
-    chat(LINES[0], f"The code of the gate is 4711{' in the hall' * 20}.", LINES[2])
-    monkeypatch.setenv("COLUMNS", "200")
-
-    listed = run("attention", "list", "--user", "ann").stdout
-    (memory,) = json.loads(run("attention", "list", "--user", "ann", "--json").stdout)
-
-    assert "Let's work on the gate. The code of the gate is 4711" in " ".join(listed.split())
-    assert "…" in listed
-    assert memory["text"].endswith("in the hall.")
-
-
-def test_suppressed_and_back() -> None:
-    """A suppressed memory is listed as such, and not surfaced until it is unsuppressed."""
-    chat(*LINES)
-
-    suppressed = run("attention", "suppress", MEMORY, "--user", "ann").stdout
-    listed = run("attention", "list", "--user", "ann").stdout
-    meanwhile = chat("Hello", thread="tuesday")
-    run("attention", "unsuppress", MEMORY, "--user", "ann")
-
+    assert MEMORY in listed.split()
+    assert [memory["id"] for memory in data] == [MEMORY]
+    assert explained.startswith(f"{MEMORY}\n")
+    assert f"From earlier sessions: {MEMORY}" in shown
     assert "suppressed" in suppressed
-    assert "suppressed" in listed
     assert "earlier sessions" not in meanwhile
-    assert f"From earlier sessions: {MEMORY}" in chat("Hello", thread="wednesday")
-
-
-def test_a_memory_is_forgotten() -> None:
-    """Nothing is kept of it any more; its session is not touched."""
-    chat(*LINES)
-
-    said = run("attention", "forget", MEMORY, "--user", "ann").stdout
-
-    assert said == f"forgot {MEMORY}\n"
-    assert run("attention", "list", "--user", "ann").stdout == "nothing is in attention\n"
+    assert f"From earlier sessions: {MEMORY}" in again
+    assert forgotten == f"forgot {MEMORY}\n"
+    assert attention("list") == "nothing is in attention\n"
     assert "monday" in run("sessions", "--user", "ann").stdout
 
 
@@ -133,27 +88,19 @@ def test_in_the_chat() -> None:
 
 
 def test_on_redis(redis: RedisServer) -> None:
-    """With EBBTIDE_REDIS_URL attention is on that server, and no file is made for it."""
+    """With EBBTIDE_REDIS_URL attention is there; when the server is gone, the table answers."""
     chat(*LINES)
-
-    listed = run("attention", "list", "--user", "ann").stdout
-
-    assert MEMORY in listed
-    assert redis.client().keys("ebbtide:ann:*")
-    assert not Path("sessions/.ebbtide/attention.sqlite").exists()
-
-
-def test_without_the_server_the_chat_goes_on(redis: RedisServer) -> None:
-    """When the server is gone, the table answers the chat and `attention`."""
+    listed, keys = attention("list"), redis.client().keys("ebbtide:ann:*")
     redis.kill()
 
-    output = chat(*LINES)
-    listed = run("attention", "list", "--user", "ann")
-    redis.start()
+    output = chat(*LINES, thread="tuesday")
 
+    assert MEMORY in listed
+    assert keys
+    assert not Path("sessions/.ebbtide/attention.sqlite").exists()
     assert "Concluded gate" in output
-    assert listed.exit_code == 0
-    assert MEMORY in listed.stdout
+    assert MEMORY in attention("list")
+    redis.start()
 
 
 def test_a_url_that_is_none_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:

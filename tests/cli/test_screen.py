@@ -55,22 +55,13 @@ def test_blocks_that_come_in_pieces_are_shown_as_markdown() -> None:
     assert lines == ["Bold", "line", "• one", "• two", "x = 1", "y", "End."]
 
 
-def test_a_message_that_was_streamed_is_not_printed_again() -> None:
-    """The whole message after its pieces, under another id, is left out."""
-    page = shown(
-        ("messages", (AIMessageChunk(content="Hello.", id="1"), MODEL)),
-        ("messages", (AIMessage("Hello.", id="2"), MODEL)),
-    )
-
-    assert page == "Hello.\n"
-
-
-def test_two_messages_of_a_turn_stand_on_lines_of_their_own() -> None:
-    """What is said before a tool call, the banner and the answer are three lines."""
+def test_each_message_of_a_turn_is_printed_once() -> None:
+    """The whole message after its pieces is left out; the banner has a line of its own."""
     page = shown(
         ("messages", (AIMessageChunk(content="One moment.", id="1"), MODEL)),
+        ("messages", (AIMessage("One moment.", id="2"), MODEL)),
         ("custom", {"banner": "--- Started effort: [b] ---"}),
-        ("messages", (AIMessage("Done.", id="2"), MODEL)),
+        ("messages", (AIMessage("Done.", id="3"), MODEL)),
     )
 
     assert page == "One moment.\n--- Started effort: [b] ---\nDone.\n"
