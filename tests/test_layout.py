@@ -1,18 +1,12 @@
 """The shape of the source tree that neither ruff nor import-linter checks."""
 
 import ast
-import importlib
 import re
 import sys
 import tomllib
 from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
-from types import ModuleType
-
-import pytest
-
-import ebbtide
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -64,31 +58,11 @@ def canonical(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", re.split(r"[\[>=<;]", requirement)[0]).lower()
 
 
-def surface(package: ModuleType) -> list[str]:
-    """Return the public names of a package, its modules aside; all are imported by then."""
-    for name in package.__all__:
-        getattr(package, name)
-    return sorted(
-        name
-        for name, value in vars(package).items()
-        if not name.startswith("_") and not isinstance(value, ModuleType)
-    )
-
-
 def test_every_source_folder_is_packaged() -> None:
     """The packages of `pyproject.toml` are exactly the source folders, scripts aside."""
     packages = {".".join(("ebbtide", *Path(source).parent.parts)) for source in PACKAGED}
 
     assert sorted(packages) == sorted(PACKAGES)
-
-
-@pytest.mark.parametrize("package", PACKAGES)
-def test_every_package_imports(package: str) -> None:
-    """Every package is a regular one, from this checkout, and imports without side conditions."""
-    module = importlib.import_module(package)
-
-    assert module.__file__ is not None
-    assert Path(module.__file__).resolve().is_relative_to(ROOT)
 
 
 def test_the_dependencies_are_what_the_package_imports() -> None:
@@ -115,10 +89,3 @@ def test_the_command_line_is_an_extra() -> None:
     alone = {name for source in PACKAGED for name in third_party(source)} - beside
 
     assert {canonical(homes()[name][0]) for name in alone} == of_cli
-
-
-def test_the_public_surface_is_what_all_names() -> None:
-    """`ebbtide.__all__` is sorted, and names what the package exports and its modules."""
-    exported = surface(ebbtide)
-
-    assert list(ebbtide.__all__) == sorted([*exported, "attention", "commands"])

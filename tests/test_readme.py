@@ -1,4 +1,4 @@
-"""The README: its program with a real model, its figures, its length."""
+"""The README: its program with a real model, and its figures."""
 
 import json
 import os
@@ -21,11 +21,6 @@ def test_the_program_for_create_agent_runs(tmp_path: Path) -> None:
 
     assert ran.printed.startswith("Which bug? "), ran.failed
     assert {"open_effort", "search_efforts"} <= tools
-
-
-def test_it_is_short() -> None:
-    """A reader is through in minutes."""
-    assert len(text(README).splitlines()) <= 150
 
 
 def test_the_comparison_is_what_was_measured() -> None:

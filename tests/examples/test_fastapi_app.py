@@ -5,7 +5,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import ndiff
 from pathlib import Path
 from typing import Any
 
@@ -111,27 +110,21 @@ def test_answers_are_streamed(chat: Chat) -> None:
     assert "".join(data for _, data in pieces).count("The token expires after 3600 s.") == 1
 
 
-def test_a_refund_waits_for_a_person(chat: Chat) -> None:
+@pytest.mark.parametrize("decision", ["approve", "reject"])
+def test_a_refund_waits_for_a_person(chat: Chat, decision: str) -> None:
     """Nothing is paid before the decision, and what follows it is streamed."""
-    asked = chat.ask("dora", said="use refund with order=A-17")
-    waiting = [message["content"] for message in chat.read("dora")]
+    user = f"dora-{decision}"
+    asked = chat.ask(user, said="use refund with order=A-17")
+    waiting = [message["content"] for message in chat.read(user)]
 
-    followed = chat.ask("dora", decision="approve")
+    followed = chat.ask(user, decision=decision)
 
     assert [name for name, _ in asked if name != "text"] == ["approval"]
     assert asked[-1][1]["action_requests"][0]["args"] == {"order": "A-17"}
     assert PAID not in waiting
-    assert PAID in [message["content"] for message in chat.read("dora")]
+    paid = PAID in [message["content"] for message in chat.read(user)]
+    assert paid == (decision == "approve")
     assert [name for name, _ in followed if name != "text"] == []
-
-
-def test_a_refund_can_be_refused(chat: Chat) -> None:
-    """Then it is not paid."""
-    chat.ask("emma", said="use refund with order=A-17")
-
-    chat.ask("emma", decision="reject")
-
-    assert PAID not in [message["content"] for message in chat.read("emma")]
 
 
 @pytest.mark.parametrize(
@@ -156,18 +149,6 @@ def test_a_request_that_means_nothing_is_refused(
     assert chat.client.get("/odd", headers=kim).status_code == 404
 
 
-def test_a_decision_that_is_none_leaves_the_call_waiting(chat: Chat) -> None:
-    """It is refused, and the person can still decide."""
-    chat.ask("lou", said="use refund with order=A-17")
-    headers = {"x-user": "lou"}
-    refused = chat.client.post("/monday", json={"decision": "maybe"}, headers=headers)
-
-    chat.ask("lou", decision="approve")
-
-    assert refused.status_code == 422
-    assert PAID in [message["content"] for message in chat.read("lou")]
-
-
 def test_a_client_that_goes_away_leaves_a_thread_that_goes_on(chat: Chat) -> None:
     """Whatever was written of the turn by then, the next message is answered."""
     asked: Any = {"json": {"said": "The attic is dry. " * 200}, "headers": {"x-user": "mia"}}
@@ -178,25 +159,6 @@ def test_a_client_that_goes_away_leaves_a_thread_that_goes_on(chat: Chat) -> Non
 
     assert answer
     assert chat.read("mia")[-1]["content"] == answer
-
-
-def test_no_page_before_the_first_is_an_error(remembering: Chat) -> None:
-    """It is told in words."""
-    result = remembering.client.get("/monday", headers={"x-user": "ann"}, params={"before": 0})
-
-    assert result.status_code == 422
-    assert "before" in result.text
-
-
-def test_users_do_not_see_each_other(chat: Chat) -> None:
-    """Threads of one name are different ones, and who has none finds none."""
-    chat.said("fay", "The parcel is red.")
-    chat.said("gil", "The parcel is green.")
-
-    assert chat.read("fay")[0]["content"] == "The parcel is red."
-    assert chat.read("gil")[0]["content"] == "The parcel is green."
-    with pytest.raises(httpx.HTTPStatusError, match="404"):
-        chat.read("hal")
 
 
 def test_a_user_is_deleted(chat: Chat) -> None:
@@ -240,14 +202,3 @@ def test_a_decision_may_come_after_a_restart(postgres: Server, tmp_path: Path) -
         chat.ask("ann", decision="approve")
 
         assert PAID in [message["content"] for message in chat.read("ann")]
-
-
-def test_the_difference_is_a_handful_of_lines() -> None:
-    """Beside its own docstrings the memory takes a few lines, and saves as many."""
-    plain, ours = ((FOLDER / f"{name}.py").read_text("utf-8") for name in ("plain", "app"))
-
-    changed = [line for line in ndiff(plain.splitlines(), ours.splitlines()) if line[0] in "+-"]
-    added = [line for line in changed if line[0] == "+" and '"""' not in line]
-
-    assert len(added) == 10
-    assert len(ours.splitlines()) <= len(plain.splitlines())
