@@ -1,80 +1,69 @@
 """The arguments of the memory tools, as models send them."""
 
+from math import nan
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, ValidationError
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from ebbtide.memory.tool_names import MEMORY_TOOLS
 from ebbtide.memory.tools.toolbox import arguments_of
+from tests.draws import examples
+from tests.memory.conversations import LONG_ENOUGH, call, conversation
 
-TOOLS = (
-    *("open_effort", "close_effort", "reopen_effort", "update_goal", "collapse_effort"),
-    *("expand_effort", "effort_status", "read_log", "search_efforts"),
-)
-Open, Active, Reopen, UpdateGoal, Collapse, Expand, Nothing, ReadLog, Search = map(
-    arguments_of, TOOLS
+LONG = "x" * 10_000
+ODD = st.recursive(
+    st.sampled_from([None, True, 5, -1, 1 << 70, 1.5, nan, "", "a", "a\ud800", LONG, "1-9"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["a", "b"]), inner),
+    max_leaves=4,
 )
 
 
 @pytest.mark.parametrize(
-    ("sent", "constraints"),
+    ("tool", "sent", "taken"),
     [
-        (["no downtime", "keep the API"], ["no downtime", "keep the API"]),
-        ("no downtime, ever", ["no downtime, ever"]),
-        (None, []),
+        ("open_effort", {"constraints": "no downtime, ever"}, ("no downtime, ever",)),
+        ("open_effort", {"constraints": None}, ()),
+        ("expand_effort", {"turns": "[3,4]"}, "3,4"),
+        ("expand_effort", {"turns": ["3-5", "8"]}, "3-5,8"),
+        ("expand_effort", {"turns": 7}, "7"),
+        ("expand_effort", {"turns": None}, ""),
+        ("close_effort", {"effort_id": None}, ""),
+        ("read_log", {"offset": None}, 0),
     ],
 )
-def test_constraints_may_come_as_one_string(sent: Any, constraints: list[str]) -> None:
-    """A string is one constraint, nothing is none."""
-    arguments = dict(Open.model_validate({"name": "a", "constraints": sent}))
-
-    assert [*arguments["constraints"]] == constraints
-
-
-@pytest.mark.parametrize(
-    ("sent", "turns"),
-    [("[3,4]", "3,4"), (["3-5", "8"], "3-5,8"), (7, "7"), (None, ""), ("all", "all")],
-)
-def test_turns_may_come_as_a_list_or_a_number(sent: Any, turns: str) -> None:
-    """Turn numbers are taken in each form in which models write them."""
-    arguments = dict(Expand.model_validate({"effort_id": "a", "turns": sent}))
-
-    assert arguments["turns"] == turns
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sent"),
-    [
-        (Active, {"effort_id": None}),
-        (UpdateGoal, {"goal": None, "add_constraints": None, "drop_constraints": None}),
-        (Expand, {"effort_id": "a", "turns": None, "query": None}),
-        (ReadLog, {"turns": "3", "offset": None, "session": None}),
-    ],
-)
-def test_null_stands_for_what_was_left_out(
-    arguments: type[BaseModel], sent: dict[str, Any]
+def test_arguments_are_taken_as_models_write_them(
+    tool: str, sent: dict[str, Any], taken: object
 ) -> None:
-    """Models that send null for an optional argument mean its default."""
-    given = {name: value for name, value in sent.items() if value is not None}
+    """A string is one constraint, turns come in each form, null stands for what is left out."""
+    fields = arguments_of(tool).model_fields.items()
+    needed = {name: "3" for name, field in fields if field.is_required()}
+    read = arguments_of(tool).model_validate({**needed, **sent})
 
-    assert arguments.model_validate(sent) == arguments.model_validate(given)
+    assert [dict(read)[name] for name in sent] == [taken]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sent"),
-    [
-        (Open, {}),
-        (Open, {"name": 5}),
-        (Open, {"name": "a", "constraints": {"rule": "b"}}),
-        (Active, {"effort_id": ["a"]}),
-        (ReadLog, {"turn": "last"}),
-        (ReadLog, {"turn": 1, "session": ["b"]}),
-        (Nothing, {"verbose": True}),
-    ],
-)
-def test_what_is_missing_wrong_or_unknown_is_refused(
-    arguments: type[BaseModel], sent: dict[str, Any]
-) -> None:
-    """Missing, unknown and mistyped arguments are errors."""
-    with pytest.raises(ValidationError):
-        arguments.model_validate(sent)
+def arguments(tool: str) -> st.SearchStrategy[Any]:
+    """Return values for all arguments that a tool requires, and for some of the others."""
+    fields = arguments_of(tool).model_fields if tool in MEMORY_TOOLS else {}
+    needed = {name: ODD for name, field in fields.items() if field.is_required()}
+    others = {name: ODD for name in (*fields, LONG) if name not in needed}
+    return st.fixed_dictionaries(needed, optional=others) | ODD
+
+
+@settings(max_examples=examples(15))
+@given(st.data())
+def test_any_arguments_are_answered(data: st.DataObject) -> None:
+    """Wrong ones with an error that is short and can be stored, and that changes nothing."""
+    with conversation() as talk:
+        talk.turn(LONG_ENOUGH)
+        talk.ask("And now?")
+        for tool in (*sorted(MEMORY_TOOLS), LONG):
+            before = talk.state
+            (result,) = talk.run({**call(tool), "args": data.draw(arguments(tool))})
+
+            assert talk.messages[-1]["data"]["content"].encode()
+            if "error" in result:
+                assert len(result["error"]) < 1_000
+                assert talk.state == before

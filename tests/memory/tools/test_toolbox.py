@@ -111,29 +111,6 @@ def test_wrong_arguments_are_errors_that_say_what_is_right(
     assert talk.state.events == ()
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {**call("x" * 10_000), "args": "y" * 10_000},
-        call("open_effort", name=["x" * 10_000]),
-        call("expand_effort", effort_id="x" * 10_000),
-        {**call("open_effort"), "args": {"x" * 10_000: 1}},
-    ],
-)
-def test_errors_stay_short(talk: Conversation, asked: Message) -> None:
-    """However long the bad value is, the error is a few lines."""
-    (result,) = talk.run(asked)
-
-    assert len(result["error"]) < 1_000
-
-
-def test_an_error_holds_no_lone_surrogate(talk: Conversation) -> None:
-    """A value that no checkpointer could store is quoted in a form that can be."""
-    talk.call("open_effort", name="a\ud800")
-
-    assert talk.messages[-1]["data"]["content"].encode()
-
-
 def test_calls_of_one_message_run_one_after_the_other(talk: Conversation) -> None:
     """Each call sees what the one before left, and a failed one leaves no trace."""
     results = talk.run(
