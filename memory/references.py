@@ -145,7 +145,7 @@ def _ids_in(work: RunningTurn, text: str, foreign: Iterable[str]) -> frozenset[s
     if stored is not None:
         names |= stored | work.state.open.keys() | work.state.summaries.keys()
         first = {word[0] for word in map(_TOKEN.match, names) if word}
-        return frozenset(names.intersection(_runs_of_words(text, first)))
+        return frozenset(names.intersection(_runs_of_words(text, first) if first else ()))
     runs = _runs_of_words(text)  # of a page they are a million
     while part := {*islice(runs, _AT_ONCE)}:
         found |= names & part

@@ -26,8 +26,8 @@ _LINE_END = re.compile(f"[{_BREAKS}](?=[^{_BREAKS}])")
 """The end of a line before one that is not empty."""
 
 _UNPRINTABLE = re.compile(
-    r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)"
-    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+    r"(?:(?<=\x1b)(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)))?"
 )
 """Escape sequences of terminals, and control characters but tabs and line feeds.
 

@@ -20,7 +20,7 @@ from . import attachments, facts, index, parts
 from .commit import add_changes
 from .database import upsert
 from .lineage import RECORD, Lineage, Segment, Session, Snapshot, effort_of
-from .records import anchor_of, columns, packed, plain, record_of, remains, unzipped, zipped
+from .records import anchor_of, columns, packed, plain, record_of, remains, unzipped, zipped_json
 from .schema import (
     ANCHOR,
     PASSAGE_BITS,
@@ -103,19 +103,19 @@ class Scope:
         own = update(sessions).where(index.among(sessions.c.id, self.sessions))
         self.connection.execute(own.values(rewritten=sessions.c.rewritten + 1))
 
-    def add_compression(self, segment: Segment, compression: Compression) -> None:
-        """Store a compression made after the end of a segment, unless that effort has one there."""
-        values: dict[str, Any] = {"run": segment.run, "place": segment.last}
-        values["turn"] = compression.turn
-        values |= {"effort": clean(compression.effort)}
-        values |= {"made": _zipped(plain(as_data(compression)))}
-        row = upsert(self.connection, compressions).values(values)
+    def add_compression(self, segment: Segment, new: Mapping[str, Any]) -> None:
+        """Store a compression made after the end of a segment, unless that effort has one there.
+
+        `new` is from `compression_row`.
+        """
+        row = upsert(self.connection, compressions)
+        row = row.values(**new, run=segment.run, place=segment.last)
         if self.connection.execute(row.on_conflict_do_nothing()).rowcount:
             self.count_rewritten()
 
-    def log(self, entry: Mapping[str, Any]) -> None:
-        """Append to the session's log of extractions."""
-        row = {"session": self.session.id, "entry": _zipped(plain(entry))}
+    def log(self, entry: bytes) -> None:
+        """Append an entry, as `zipped_json` returns it, to the session's log of extractions."""
+        row = {"session": self.session.id, "entry": entry}
         self.connection.execute(insert(extractions).values(row))
 
     def erase(self, tip: Tip, turn: int) -> Erased:
@@ -186,6 +186,12 @@ class Scope:
             self.connection.execute(update(memories).where(*own).values(values))
 
 
+def compression_row(made: Compression) -> dict[str, Any]:
+    """Return the row of a compression but its place."""
+    data = zipped_json(plain(as_data(made)))
+    return {"turn": made.turn, "effort": clean(made.effort), "made": data}
+
+
 def scope_of(
     connection: Connection, session: Session, owner: Owner, *, copies: bool = False
 ) -> Scope:
@@ -211,10 +217,6 @@ def scope_of(
 def to_sweep(connection: Connection) -> None:
     """Note that the files of the database may still hold something that was erased."""
     connection.execute(update(version).values(sweep=version.c.sweep + 1))
-
-
-def _zipped(value: Any) -> bytes:
-    return zipped(packed(value))
 
 
 def _target(scope: Scope, record: Record) -> Target:
@@ -262,7 +264,7 @@ def _emptied_block(scope: Scope, row: Any, left: dict[str, str]) -> dict[str, st
     """Overwrite the state block that a row wrote with what is left of it, and return that."""
     if left != anchor_of(row):
         own = update(blocks).where(blocks.c.id == row.block)
-        scope.connection.execute(own.values(anchor=_zipped(left)))
+        scope.connection.execute(own.values(anchor=zipped_json(left)))
     return left
 
 
@@ -329,7 +331,7 @@ def _empty_compressions(
         compression = from_data(json.loads(unzipped(row.made)))
         if row.effort in carried.logs and compression.through >= turn:
             key = [column == getattr(row, column.name) for column in compressions.primary_key]
-            emptied = _zipped(as_data(compression.without_turn(turn)))
+            emptied = zipped_json(as_data(compression.without_turn(turn)))
             connection.execute(update(compressions).where(*key).values(made=emptied))
     logs = frozenset[str]().union(*(carried.logs for carried in reached.values()))
     for row in scope.logged():

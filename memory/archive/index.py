@@ -23,8 +23,8 @@ from ..search.passages import Passage
 from ..search.terms import indexed
 from .schema import TERM_BITS, Listed, headed, is_sqlite, passage_id, said
 
-Rows: TypeAlias = Sequence[tuple[int, Sequence[str]]]
-"""Places of passages or headings in their turn, with their terms."""
+Rows: TypeAlias = Sequence[tuple[int, str]]
+"""Places of passages or headings in their turn, with their terms, a space before each."""
 
 Terms: TypeAlias = tuple[Sequence[str], int]
 """Terms to look up, and how many ids of each, the newest, to read."""
@@ -34,6 +34,9 @@ SPEAKER = "\u00b6"
 
 _LONGEST = (1 << 14) - 1
 """Characters of a passage from which on its length is stored as this, in 14 bits."""
+
+_INTO_FTS5 = "INSERT INTO {0}(rowid, terms) VALUES (:id, :terms)"
+_INTO_ARRAYS = "INSERT INTO {0}(id, terms) VALUES (:id, CAST(:terms AS bigint[]))"
 
 # All terms in one statement, the ids of each in one value: a row for each id would cost far more.
 _IN_FTS5 = """
@@ -83,13 +86,13 @@ def postings(parts: Sequence[Passage], language: str) -> Rows:
         [*indexed(part.searched, language), *map(SPEAKER.__add__, indexed(part.speaker))]
         for part in parts
     )
-    return [(place, terms) for place, terms in enumerate(by_passage) if terms]
+    return [(place, _spaced(terms)) for place, terms in enumerate(by_passage) if terms]
 
 
 def headings(record: Record) -> Rows:
     """Return the places of a turn's changes of efforts with the terms of the headings."""
     language = preset(record)
-    return [*enumerate(heading(effort, language) for effort in left_by(record))]
+    return [*enumerate(_spaced(heading(effort, language)) for effort in left_by(record))]
 
 
 def places(turn: int) -> tuple[int, int]:
@@ -110,9 +113,8 @@ def heading(effort: Effort, language: str = "") -> list[str]:
 def add_terms(connection: sa.Connection, table: sa.Table, of: tuple[int, int], rows: Rows) -> None:
     """Add rows of terms to a table of the index; `of` are the ids of their user and turn."""
     if rows:
-        sql = _statement("INSERT INTO {0}(rowid, terms) VALUES (:id, :terms)", table.name)
-        insert = sql if is_sqlite(connection) else sa.insert(table)
-        connection.execute(insert, _values(connection, of, rows))
+        sql = _INTO_FTS5 if is_sqlite(connection) else _INTO_ARRAYS
+        connection.execute(_statement(sql, table.name), _values(connection, of, rows))
 
 
 def remove_terms(
@@ -157,7 +159,8 @@ def _look_up(
     sqlite = is_sqlite(connection)
     values: dict[str, Any] = {"first": id_range[0], "last": id_range[1]}
     for index, (terms, limit) in enumerate(said_and_headed):
-        listed = json.dumps(_keys(owner, terms)) if sqlite else _numbers(owner, terms)
+        keys = _keys(owner, _spaced(terms), sqlite=sqlite)
+        listed = json.dumps(keys.split()) if sqlite else keys
         values |= {f"terms{index}": listed, f"limit{index}": limit}
     sql = _statement(_IN_FTS5 if sqlite else _IN_ARRAYS, said.name, headed.name)
     ordered = sorted(tuple(row) for row in connection.execute(sql, values))
@@ -168,20 +171,21 @@ def _look_up(
 def _values(connection: sa.Connection, of: tuple[int, int], rows: Rows) -> list[dict[str, Any]]:
     (owner, turn), sqlite = of, is_sqlite(connection)
     return [
-        {
-            "id": passage_id(turn, place),
-            "terms": " ".join(_keys(owner, terms)) if sqlite else _numbers(owner, terms),
-        }
+        {"id": passage_id(turn, place), "terms": _keys(owner, terms, sqlite=sqlite)}
         for place, terms in rows
     ]
 
 
-def _keys(owner: int, terms: Iterable[str]) -> list[str]:
-    return [f"{owner}u{term}" for term in terms]
+def _spaced(terms: Iterable[str]) -> str:
+    return "".join([f" {term}" for term in terms])
 
 
-def _numbers(owner: int, terms: Iterable[str]) -> list[int]:
-    return [owner << TERM_BITS | crc32(term.encode()) for term in terms]
+def _keys(owner: int, terms: str, *, sqlite: bool) -> str:
+    """Return terms with the user's number: as a text, since drivers take long for a list."""
+    if sqlite:
+        return terms.replace(" ", f" {owner}u")
+    numbers = (str(owner << TERM_BITS | crc32(term.encode())) for term in terms.split())
+    return f"{{{','.join(numbers)}}}"
 
 
 @lru_cache

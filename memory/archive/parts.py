@@ -15,7 +15,7 @@ from ..record import Group, Owner, Part
 from .attachments import awaiting, compressed
 from .attachments import put as put_attachments
 from .database import upsert
-from .records import packed, storable, unzipped, zipped
+from .records import storable, unzipped, zipped_json
 from .schema import parts, turns, users
 
 JOIN = (
@@ -37,8 +37,8 @@ def prepared(owner: Owner, part: Part) -> tuple[dict[str, Any], dict[str, bytes]
         "nonce": part.nonce,
         "before": part.before,
         "size": len(group.messages),
-        "events": zipped(packed(group.events)),
-        "messages": zipped(packed(group.messages)),
+        "events": zipped_json(group.events),
+        "messages": zipped_json(group.messages),
     }
     return row, compressed(group.attachments)
 

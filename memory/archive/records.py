@@ -54,6 +54,11 @@ def zipped(text: str) -> bytes:
     return zlib.compress(text.encode())
 
 
+def zipped_json(value: Any) -> bytes:
+    """Return plain data as zlib data of compact JSON."""
+    return zipped(packed(value))
+
+
 def unzipped(data: bytes) -> str:
     """Return the text of zlib data; raises `ValueError` if they are damaged."""
     try:
@@ -85,7 +90,7 @@ def columns(record: Record) -> dict[str, Any]:
         "hash": record.id,
         "end": mark(record.messages),
         "efforts": packed(record.efforts),
-        "events": zipped(packed(record.events)),
+        "events": zipped_json(record.events),
         "size": len(messages),
         "messages": zipped(messages),
     }

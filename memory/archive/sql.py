@@ -34,12 +34,12 @@ from .commit import Prepared, commit, session_of
 from .database import LOCK_TIMEOUT, POOL_SIZE, Database, added, upsert
 from .deletions import delete_session, delete_user
 from .elsewhere import OtherSessions
-from .erasures import Scope, scope_of
+from .erasures import Scope, compression_row, scope_of
 from .index import among
 from .lineage import TIP, Lineage, Session
 from .memories import SqlAttention, attend
 from .protocol import Archive, Elsewhere, Finding
-from .records import packed
+from .records import packed, plain, zipped_json
 from .schema import memories, runs, sessions, thread_owners, turns, users
 from .vectors import Vectors
 from .verify import verify as verified
@@ -329,15 +329,17 @@ class SqlArchive(Archive):
                 f"a compression made after turn {made.turn} cannot be stored for turn {tip.turn}: "
                 f"pass the tip of turn {made.turn}"
             )
+        row = compression_row(made)
         with self._writing(owner) as scope:
             lineage = scope.lineage(tip)
-            scope.add_compression(lineage.segments[0], made)
+            scope.add_compression(lineage.segments[0], row)
             # The stored one, which may be older than `made`: no later turn is seen from the tip.
             return lineage.compression(clean(made.effort)) or made
 
     def log_extraction(self, owner: Owner, entry: ExtractionEntry) -> None:
+        data = zipped_json(plain({"v": 1, **asdict(entry)}))
         with self._writing(owner) as scope:
-            scope.log({"v": 1, **asdict(entry)})
+            scope.log(data)
 
     def newest(self, owner: Owner) -> Tip | None:
         def read(moment: Moment, session: Session) -> Tip | None:

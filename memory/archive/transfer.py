@@ -23,9 +23,9 @@ from ..record import SHORT_ID, Owner, Record, Tip
 from . import attachments, parts
 from .commit import Prepared, session_of, write
 from .database import added, upsert
-from .erasures import Scope, scope_of
+from .erasures import Scope, compression_row, scope_of
 from .lineage import Session, Snapshot
-from .records import packed, record_of, state_of, unzipped
+from .records import packed, record_of, state_of, unzipped, zipped_json
 from .schema import compressions, sessions, thread_owners, turns, users
 from .schema import facts as fact_rows
 from .schema import memories as memory_rows
@@ -286,9 +286,9 @@ def _write_extras(scope: Scope, data: WholeSession) -> None:
     """Store everything but the turns."""
     for number, compression in data.compressions:
         lineage = scope.lineage(Tip(compression.turn, number))
-        scope.add_compression(lineage.segments[0], compression)
+        scope.add_compression(lineage.segments[0], compression_row(compression))
     for entry in data.extractions:
-        scope.log(entry)
+        scope.log(zipped_json(entry))
     for memory in data.attention:
         session = None if is_fact(memory["memory"]) else scope.session.id
         row = {**memory, "session": session, "keywords": packed(memory["keywords"])}

@@ -366,7 +366,7 @@ def indexed(text: str, language: str = "") -> list[str]:
 
 
 _LONGEST_WHOLE = 64  # characters of an identifier that is a term as a whole: a page may be base64
-_JOINED = re.compile(r"(?<![^\W_])[^\W_]+(?:(?:[._/:@+\-&\\]|(?<=\d),(?=\d))[^\W_]+)+")
+_JOINED = re.compile(r"(?<![^\W_])[^\W_]++(?:(?:[._/:@+\-&\\]|(?<=\d),(?=\d))[^\W_]+)+")
 """An address, a version, a path or another identifier with its parts."""
 
 _GROUPS = re.compile(r"(?:\b[A-Z]{2}|\+|\(|\b)\d{2,4}(?:[ \-/()]{1,2}\d{2,8}){1,8}\b|\b\d{9,15}\b")
@@ -390,7 +390,7 @@ _SHORT_HASH = 7  # characters of a hash that tools show
 _HEX = re.compile(r"(?=[A-F]*\d)[\dA-F]{7,}")
 """A hash in capitals, or the beginning of one, whose letters and digits are no parts."""
 
-_CAMEL = re.compile(r"\b(?=\w*(?:[a-z\d][A-Z]|[A-Z]{2}[a-z]{2}))[^\W_]+\b")
+_CAMEL = re.compile(r"\b(?=[^\WA-Z]*+[A-Z])(?=\w*(?:[a-z\d][A-Z]|[A-Z]{2}[a-z]{2}))[^\W_]+\b")
 _CAMEL_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 _SEPARATORS = re.compile(r"[\W_]+")
 _LETTERS_ONLY = re.compile(rf"[^\W\d_{CJK}{_INDIC}]+")
@@ -518,7 +518,7 @@ def _names(text: str) -> Iterator[str]:
 @lru_cache(maxsize=_CACHED)
 def _term(word: str) -> str:
     """Return the term of a word, empty for a stop word or a single letter."""
-    if IDEOGRAPH.match(word):
+    if not word.isascii() and IDEOGRAPH.match(word):
         return word
     if word in _STOP_WORDS or (len(word) == 1 and not word.isdigit()):
         return ""
@@ -534,7 +534,7 @@ def stem(word: str) -> str:
     >>> stem("favourites"), stem("organised"), stem("organizer"), stem("v2s")
     ('favorit', 'organiz', 'organiz', 'v2s')
     """
-    if _DIGIT.search(word):
+    if not word.isalpha() and _DIGIT.search(word):
         return word
     for mark, pattern, spelling in _SPELLINGS:
         if mark in word:
