@@ -176,7 +176,8 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         def sent(call: Call) -> ExtendedModelResponse[Any]:
             given = request_of(request, call)
             gate = gate_of(request, call, given)
-            with set_config_context(config_of(request, call, gate)) as context:
+            config = config_of(request, call, gate)
+            with call.noting_refusal(), set_config_context(config) as context:
                 response = context.run(handler, given)
             return self._answered(request, at_last(call, gate), response)
 
@@ -206,7 +207,8 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             async def answer() -> ModelResponse[Any]:
                 return await handler(given)
 
-            with set_config_context(config_of(request, call, gate)) as context:
+            config = config_of(request, call, gate)
+            with call.noting_refusal(), set_config_context(config) as context:
                 response = await asyncio.create_task(answer(), context=context)
             return await asyncio.to_thread(self._answered, request, at_last(call, gate), response)
 
@@ -387,7 +389,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """Return the call with less in its context, after it was found too long."""
         if isinstance(error, OverBudgetError):
             return self._call(request, asked, known, window_after(request, call, error))
-        return self._call(request, asked, {**known, "limit": call.limit_after_refusal()})
+        return self._call(request, asked, known)
 
     def _answered(
         self, request: ModelRequest[Any], call: Call, response: ModelResponse[Any]

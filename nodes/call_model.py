@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from operator import attrgetter
@@ -21,6 +22,7 @@ from langgraph.graph.message import push_message
 from langgraph.runtime import Runtime
 
 from ..memory.banners import banner_of
+from ..memory.context.budget import LEAST_ROOM
 from ..memory.context.plan import keeping_anchor
 from ..memory.efforts import EffortState, happened
 from ..memory.errors import SettingsError
@@ -41,7 +43,7 @@ from ..prompts.loader import render
 from .assemble_context import assembled
 from .turn.caching import BREAKPOINT, KEY, caches_on_request, with_breakpoint
 from .turn.langchain_messages import cleaned, closed, to_dicts, with_call_ids
-from .turn.parts import AgentParts, base_of, name_of, takes_tools, unwrapped
+from .turn.parts import AgentParts, base_of, takes_tools, unwrapped
 from .turn.state import TurnState, updated
 from .turn.tracing import trace_metadata
 from .turn.turn import running_turn
@@ -70,7 +72,8 @@ def call_model(
     except ContextOverflowError:
         call = call.cut()
         model, messages = call.request
-        answer = model.invoke(messages, call.config)
+        with call.noting_refusal():
+            answer = model.invoke(messages, call.config)
     return call.answered([answer])
 
 
@@ -85,7 +88,8 @@ async def acall_model(
     except ContextOverflowError:
         call = await asyncio.to_thread(call.cut)
         model, messages = call.request
-        answer = await model.ainvoke(messages, call.config)
+        with call.noting_refusal():
+            answer = await model.ainvoke(messages, call.config)
     return call.answered([answer])
 
 
@@ -151,7 +155,9 @@ class Call:
             update = assembled(state, runtime, parts)
             context = update.pop("context")
             update = {} if update["sent"] == state.get("sent") else update
-        settings = parts.frame(runtime.context, state).settings
+        settings = parts.frame(runtime, state).settings
+        if refused := parts.limit_of(runtime, state):
+            update["limit"] = refused
         limit = settings.max_tool_rounds
         if limit is not None and _rounds(state, runtime, parts) < limit:
             limit = None
@@ -170,18 +176,26 @@ class Call:
 
     def cut(self) -> "Call":
         """Return the call with less in its context, after the provider said that it is too long."""
-        limit = self.limit_after_refusal()
-        state = updated(self.state, {**self.update, "limit": limit})
+        self.note_refusal()
+        state = updated(self.state, self.update)
         state.pop("context", None)
-        less = Call.prepared(state, self.runtime, self.parts)
-        return replace(less, update={**less.update, "limit": limit})
+        return Call.prepared(state, self.runtime, self.parts)
 
-    def limit_after_refusal(self) -> dict[str, Any]:
-        """Return what this thread's contexts may have from now on, as long as the model stays."""
+    def note_refusal(self) -> None:
+        """Remember that this thread's contexts must be smaller; instructions must still fit."""
         total = updated(self.state, self.update)["context_report"]["total"]
-        tokens = int(CUT * total)
+        tokens = max(int(CUT * total), sum(self.parts.sizes(self.settings)) + LEAST_ROOM)
         _log.warning("the provider refused a context of %d tokens: cut to %d", total, tokens)
-        return {"model": name_of(self.parts.model), "tokens": tokens}
+        self.parts.limit(self.runtime, self.state, tokens)
+
+    @contextmanager
+    def noting_refusal(self) -> Iterator[None]:
+        """Note a refusal for the next run: this one fails with it."""
+        try:
+            yield
+        except ContextOverflowError:
+            self.note_refusal()
+            raise
 
     @property
     def tool_choice(self) -> Any:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 from cachetools import LRUCache, cachedmethod
@@ -88,6 +88,7 @@ class AgentParts:
     `system` is the application's part of the system message. `attention` is a cache in front of
     the archive's. `fixed` has the tokens of system message and tools if only the caller knows them.
     `turn_caches` has a `TurnCache` for each turn that runs, loaded once for all its nodes.
+    `limits` has the last limit of each thread: a run that fails leaves none in the state.
     `provider` serves the model.
     `given` are the purposes for which the application gave a model, and `load` makes one by name.
     """
@@ -114,6 +115,7 @@ class AgentParts:
     keywords: KeywordCache = field(default_factory=KeywordCache)
     laid_out: LaidOut = field(default_factory=laid_out_cache)
     turn_caches: LRUCache[Any, Any] = field(default_factory=lambda: LRUCache(CACHED_TURNS))
+    limits: LRUCache[Any, Any] = field(default_factory=lambda: LRUCache(CACHED_TURNS))
     provider: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -141,14 +143,13 @@ class AgentParts:
             self.laid_out.clear()
             self.turn_caches.clear()
 
-    def frame(self, context: object, state: Mapping[str, Any]) -> Frame:
+    def frame(self, runtime: Runtime[Settings], state: Mapping[str, Any]) -> Frame:
         """Return what all calls of a run have in common; see `settings_of`.
 
         A context is no larger than what the provider of this model refused earlier in the thread.
         """
-        settings = self.settings_of(context, state.get("window"))
-        limit = state.get("limit") or {}
-        if limit.get("model") == name_of(self.model):
+        settings = self.settings_of(runtime.context, state.get("window"))
+        if limit := self.limit_of(runtime, state):
             fitting = min(settings.context_budget, limit["tokens"])
             settings = settings.model_copy(update={"context_budget": fitting})
         refused = frozenset[str]()
@@ -157,6 +158,18 @@ class AgentParts:
                 kind for name, kind in _INPUTS.items() if profile.get(name) is False
             )
         return Frame(settings, sum(self.sizes(settings)), refused)
+
+    def limit_of(self, runtime: Runtime[Settings], state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the `limit` of this model that holds in a thread, empty if there is none."""
+        with CACHES:
+            limits = state.get("limit"), self.limits.get(_thread(runtime, state))
+        own = [limit for limit in limits if limit and limit["model"] == name_of(self.model)]
+        return min(own, key=itemgetter("tokens"), default={})
+
+    def limit(self, runtime: Runtime[Settings], state: Mapping[str, Any], tokens: int) -> None:
+        """Let contexts of a thread have no more tokens than these, as long as the model stays."""
+        with CACHES:
+            self.limits[_thread(runtime, state)] = {"model": name_of(self.model), "tokens": tokens}
 
     def settings_of(self, context: object, ambient_window: int | None = None) -> Settings:
         """Return the settings of a run, with no larger budget than the model's window.
@@ -266,6 +279,11 @@ class AgentParts:
         except AttentionError as error:
             _log.warning("attention of %r may be a day old: %s", owner.user, error)
             return False
+
+
+def _thread(runtime: Runtime[Settings], state: Mapping[str, Any]) -> Any:
+    info = runtime.execution_info
+    return (info and info.thread_id) or state.get("nonce")
 
 
 @lru_cache(maxsize=100)

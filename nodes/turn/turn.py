@@ -314,7 +314,7 @@ def _cache_of(key: TurnKey, state: TurnState, parts: AgentParts) -> TurnCache:
 
 def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> RunningTurn:
     """Return the running turn as the memory tools and the context read it."""
-    frame = parts.frame(runtime.context, state)
+    frame = parts.frame(runtime, state)
     key = key_of(state, runtime, frame.settings)
     cache, number = _cache_of(key, state, parts), state.get("turn", 0)
     efforts = memberships(state.get("active_effort"), state.get("events", ()))
@@ -381,7 +381,7 @@ def load_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -
 
     Raises what `load_cache` raises.
     """
-    frame = parts.frame(runtime.context, state)
+    frame = parts.frame(runtime, state)
     cache = load_cache(state, parts.archive, owner_of(state, runtime, frame.settings))
     return _running_turn(state, parts, frame, cache, cache.past)
 

@@ -24,11 +24,12 @@ class Provider:
 
     def __init__(self, window: int = WINDOW) -> None:
         """Take the window in tokens of text."""
-        self.window, self.refused = window, 0
+        self.window, self.refused, self.sizes = window, 0, list[int]()
 
     def __call__(self, messages: list[BaseMessage]) -> str:
         """Answer, or raise as LangChain's adapters do."""
-        if sum(exact(str(message.text)) for message in messages) > self.window:
+        self.sizes.append(sum(exact(str(message.text)) for message in messages))
+        if self.sizes[-1] > self.window:
             self.refused += 1
             raise ContextOverflowError("maximum context length exceeded")
         return "Yes."
@@ -59,6 +60,25 @@ def test_context_that_is_too_long_twice(tmp_path: Path) -> None:
     assert provider.refused == 2
     provider.window = WINDOW
     assert chat.agent.invoke(None, THREAD)["messages"][-1].text == "Yes."
+
+
+def test_next_run_after_a_context_that_is_too_long_twice(tmp_path: Path) -> None:
+    """It begins with a smaller size than the last that was refused; so a tiny window is found."""
+    provider = Provider()
+    chat = talk(tmp_path, provider)
+    for number in range(12):
+        chat.say(f"Fact {number}: {LONG}")
+    provider.window, provider.sizes = 3_000, []
+
+    with pytest.raises(ContextOverflowError):
+        chat.say("Which facts?")
+    state = chat.say("Which facts are there?")
+
+    assert provider.sizes == sorted({*provider.sizes}, reverse=True)
+    assert state["bookkeeping"]["limit"]["tokens"] >= state["memory"]["context_report"]["total"]
+    provider.sizes = []
+    chat.say("Thanks.")
+    assert len(provider.sizes) == 1
 
 
 class Named(ScriptedModel):
