@@ -9,13 +9,11 @@ from dataclasses import dataclass, replace
 from ..prompts.loader import render
 from .fences import Fences
 from .messages import Message, compact, fingerprint, text
-from .transcript import clipped
 
 SHARE = 8
 """One in how many tokens of the room they may have together; the newest alone may have more."""
 
 _DIGITS = 8  # of the digest of a text
-_NAMED = 60  # characters of the beginning of a text
 _GAP = "\n\n"
 
 
@@ -32,11 +30,6 @@ class Application:
         """What a plan notes of it: the digest of each text, and how many are left out."""
         more = [f"+{len(self.left_out)}"] if self.left_out else []
         return (*(fingerprint(one, _DIGITS) for one in self.texts), *more)
-
-    @property
-    def unseen(self) -> list[str]:
-        """The beginnings of the texts that are left out, the newest first."""
-        return [clipped(one, _NAMED) for one in reversed(self.left_out)]
 
     def after(self, instructions: str, fences: Fences) -> str:
         """Return the system message: the instructions, then what the application says."""

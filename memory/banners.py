@@ -3,13 +3,15 @@
 import re
 from typing import Any
 
+from .transcript import clipped
+
 BANNER = re.compile(
     r"--- (?:[A-Z][a-z -]{1,40} effort|From earlier sessions): [^\r\n]{1,1000}? ---(?!-)"
 )
 """The first line of every banner about efforts, also within a line, as people quote it."""
 
 _LISTED = 10  # efforts named in one banner: as many as `attention_limit` surfaces by default
-_NAMED = 60  # characters of a name in a banner, so that it stays one line
+_NAMED = 60  # characters of a name, or of the beginning of a text, so that each takes one line
 
 _LINES = {
     "opened": "--- Started effort: {effort} ---",
@@ -59,9 +61,7 @@ def banner_of(kind: str, /, **fields: Any) -> str:
     '--- Expanded effort: auth-bug (812 tokens) ---'
     """
     line, names = _LINES.get(kind, ""), fields.get("efforts", ())
-    listed = []
-    if names:
-        listed = [name if len(name) <= _NAMED else f"{name[:_NAMED]}…" for name in names[:_LISTED]]
+    listed = [clipped(name, _NAMED) for name in names[:_LISTED]]
     if len(names) > _LISTED:
         listed.append(f"{len(names) - _LISTED} more")
     plural = "" if 1 in (fields.get("turns"), fields.get("quotes")) else "s"

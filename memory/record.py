@@ -130,6 +130,11 @@ class Record:
     beside: tuple[Tip, str] | None = field(default=None, compare=False)
 
     @property
+    def is_aborted(self) -> bool:
+        """Whether the turn was broken off: it has no answer."""
+        return self.status == "aborted"
+
+    @property
     def tip(self) -> Tip:
         """The tip of a branch that ends with this turn."""
         return Tip(self.turn, self.id)

@@ -23,7 +23,7 @@ from .record import Record
 from .search.embeddings import Embedder
 from .settings import Settings
 from .tokens import TokenCounter
-from .view import ArchiveView, fence_key
+from .view import ArchiveView, fences_of
 
 _SHOWN = 160
 """Characters of a name in an error: a model may write anything for one."""
@@ -72,8 +72,8 @@ class RunningTurn:
     `refused` are the kinds of attachments that the model does not take, `provider` serves it.
     `results` are those of earlier calls in the same message. `now` is the time, "" for none, and
     then no "yesterday" is read. `laid_out` caches committed turns as sent, and as laid out in the
-    context, each with its record. `fence_key` is that of the session, read from the archive
-    if it is empty. `application` is what the application said in system messages, and `todos` its
+    context, each with its record. `own_fences` are those of the session, if they are known.
+    `application` is what the application said in system messages, and `todos` its
     open to-dos, as JSON.
     """
 
@@ -93,15 +93,14 @@ class RunningTurn:
     results: tuple[Message, ...] = ()
     now: str = ""
     laid_out: LaidOut = field(default_factory=laid_out_cache)
-    fence_key: str = ""
+    own_fences: Fences | None = None
     application: Application = field(default_factory=Application)
     todos: str = ""
 
     @memoized_property
     def fences(self) -> Fences:
         """The fences of the session."""
-        key = self.fence_key or fence_key(self.view.archive, self.view.owner)
-        return Fences(key, self.count)
+        return self.own_fences or fences_of(self.view.archive, self.view.owner, self.count)
 
     def messages(self, record: Record) -> tuple[Message, ...]:
         """Return the messages of a committed turn as they were sent, recalled text included."""

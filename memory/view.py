@@ -9,11 +9,13 @@ from .archive.protocol import Archive, Branch, EffortList
 from .compressions import Compression
 from .efforts import Effort, changes
 from .facts import BASE, is_fact
+from .fences import Fences
 from .messages import Message
 from .names import is_qualified, parted, qualified, session_called, session_name
 from .recalled import Recalled, restored
 from .record import Event, Group, Owner, Record, Tip
 from .spans import narrowed
+from .tokens import TokenCounter
 from .transcript import Logged, entries, excerpted
 
 _CHUNK = 200
@@ -215,10 +217,10 @@ class ArchiveView:
         return view, replace(effort, id=qualified(view.owner, effort.id))
 
 
-def fence_key(archive: Archive, owner: Owner) -> str:
-    """Return the key of a session's fences, nine digits; it is always the same."""
+def fences_of(archive: Archive, owner: Owner, count: TokenCounter) -> Fences:
+    """Return the fences of a session; their key, of nine digits, is always the same."""
     session = ["fence", owner.user, owner.thread, owner.namespace]
-    return f"{int(archive.keyed_digest(json.dumps(session)), 16) % 10**9:09}"
+    return Fences(f"{int(archive.keyed_digest(json.dumps(session)), 16) % 10**9:09}", count)
 
 
 def _turns_about(view: ArchiveView, effort: Effort) -> tuple[int, ...]:

@@ -104,6 +104,7 @@ class LateError(TimeoutError):
     """The questions of a rule took longer than they may."""
 
 
+_LATE = "the models took too long"
 _Note: TypeAlias = Callable[[QuestionCost], object]
 
 
@@ -169,7 +170,7 @@ def _in_time(ask: Callable[[], Any], until: float) -> Any:
 
     Thread(target=copy_context().run, args=(run,), daemon=True).start()
     if wait([answer], max(0.0, until - monotonic())).not_done:
-        raise LateError("the models took too long")
+        raise LateError(_LATE)
     return answer.result()
 
 
@@ -182,7 +183,7 @@ async def _ain_time(ask: Coroutine[Any, Any, Any], until: float) -> Any:
     finally:
         call.cancel()
     if late:
-        raise LateError("the models took too long")
+        raise LateError(_LATE)
     return call.result()
 
 

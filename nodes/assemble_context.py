@@ -52,9 +52,9 @@ def _assembled(
         work = before_first_call(work)
         context = assemble(work, parts.opening(work.settings))
         efforts = with_unsent(work, context.plan)
-    unseen, earlier = work.application.unseen, state.get("context_report", {}).get("left_out", {})
+    unseen, earlier = work.application.left_out, state.get("context_report", {}).get("left_out", {})
     if unseen and len(unseen) != earlier.get("application"):
-        line = banner_of("application_left_out", turns=len(unseen), efforts=unseen)
+        line = banner_of("application_left_out", turns=len(unseen), efforts=unseen[::-1])
         efforts = replace(efforts, banners=(*efforts.banners, line))
     messages = completed(
         parts.archive, work.view.owner, from_dicts(context.messages), running(state)

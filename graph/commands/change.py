@@ -14,14 +14,13 @@ from ...memory.errors import (
     SettingsError,
     TipNotFoundError,
 )
-from ...memory.fences import Fences
 from ...memory.questions import Asks, Question
 from ...memory.record import Record, Tip
 from ...memory.settings import Settings, resolve
 from ...memory.state_block import ANCHOR_TOKENS, limited, newest
 from ...memory.tokens import fit_end
 from ...memory.transcript import transcript
-from ...memory.view import fence_key
+from ...memory.view import fences_of
 from ...nodes.turn.arrivals import SplitInput, told_apart
 from ...nodes.turn.recovery import commit_unfinished, state_at
 from ...nodes.turn.state import TurnState, repacked, updated
@@ -252,9 +251,9 @@ def _newest_block(records: Sequence[Record]) -> dict[str, str] | None:
 
 def _ask_for_anchor(thread: Thread, records: Sequence[Record]) -> Asks[str]:
     """Ask the model for an anchor of these turns; of a log that is too long it gets the end."""
-    count, key = thread.parts.count, fence_key(thread.parts.archive, thread.owner)
-    instructions = render("rebuild_anchor", limit=ANCHOR_TOKENS, key=key)
-    fences = Fences(key, count)
+    count = thread.parts.count
+    fences = fences_of(thread.parts.archive, thread.owner, count)
+    instructions = render("rebuild_anchor", limit=ANCHOR_TOKENS, key=fences.key)
     empty = Question("anchor", instructions, fences.around("conversation", ""))
     log = transcript(records)
     end = log[fit_end(log, empty.log_room(thread.settings.context_budget, count), count) :]

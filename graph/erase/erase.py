@@ -17,14 +17,12 @@ from ...memory.errors import (
     TurnArrivedError,
     TurnRunningError,
 )
-from ...memory.fences import Fences
 from ...memory.record import Owner, Tip
 from ...memory.settings import user_named
-from ...memory.state_block import as_users_see
 from ...memory.tools.summary import summarise
-from ...memory.view import every_turn, fence_key
+from ...memory.view import every_turn, fences_of
 from ...nodes.turn.arrivals import told_apart, unarchived
-from ...nodes.turn.langchain_messages import completed, from_dicts
+from ...nodes.turn.langchain_messages import stored_messages
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.recovery import state_at
 from ...nodes.turn.state import AgentState, TurnState, repacked, unpacked, updated
@@ -261,7 +259,7 @@ def _summary_again(thread: Thread, tip: Tip, effort: Effort) -> Effort | None:
     turns = branch.turns_of(effort.id)
     records = branch.turns([turn for turn in turns if turn <= effort.turn])
     log = [record for record in records if record.status != "erased"]
-    fences = Fences(fence_key(parts.archive, owner), parts.count)
+    fences = fences_of(parts.archive, owner, parts.count)
     try:
         return thread.asked(summarise(effort, log, parts.settings, fences))
     except AnswerError as error:
@@ -343,9 +341,7 @@ def _messages_around(thread: Thread) -> list[BaseMessage]:
     """Return the messages of the graph around an agent without those that no turn has any more."""
     view, archived = thread.view, dict[str | None, BaseMessage]()
     for record in every_turn(view.archive, view.owner, view.tip):
-        said = from_dicts(as_users_see(view.messages(record)))
-        said = completed(view.archive, view.owner, said) if view.owner.namespace else said
-        archived |= {message.id: message for message in said}
+        archived |= {message.id: message for message in stored_messages(view, record)}
     new, messages = unarchived(thread.state), [*thread.values.get("messages", [])]
     old = messages[: len(messages) - len(new)]
     return [*(archived[message.id] for message in old if message.id in archived), *new]

@@ -165,7 +165,7 @@ def _turn(record: Record) -> Iterator[str]:
     for message in record.messages:
         yield from _message(message)
     yield from _changes(record)
-    if record.status == "aborted":
+    if record.is_aborted:
         yield "*This turn was not finished.*"
 
 

@@ -168,7 +168,7 @@ def _why_before(work: RunningTurn, plan: Plan, now: str) -> Why | None:
     broken_off = _changing(chain.from_iterable(map(attrgetter("events"), newer)))
     if broken_off or plan.after_turn > tip:
         return broken_off or "new"
-    if work.settings.rebuild == "every-turn" and any(turn.status == "aborted" for turn in newer):
+    if work.settings.rebuild == "every-turn" and any(turn.is_aborted for turn in newer):
         return "every-turn"
     if is_edited(work, plan):
         return "edited"
@@ -228,7 +228,7 @@ def _is_over_window(work: RunningTurn, turns: Iterable[Record], *, more: bool = 
     One without an answer takes no place.
     """
     window = work.settings.ambient_window
-    ambient = sum(not turn.efforts and turn.status != "aborted" for turn in turns) + more
+    ambient = sum(not (turn.efforts or turn.is_aborted) for turn in turns) + more
     return bool(window) and ambient > window + window // 2
 
 
@@ -313,7 +313,7 @@ def _ambient(work: RunningTurn, limit: int, *, ended: bool) -> list[int]:
     free, count = window - len(running), window + 1
     while True:
         turns = work.view.ambient_turns(count)
-        answered = [turn.turn for turn in work.view.turns(turns) if turn.status != "aborted"]
+        answered = [turn.turn for turn in work.view.turns(turns) if not turn.is_aborted]
         if len(answered) > free or len(turns) < count or count > limit:
             break
         count *= 2

@@ -473,18 +473,19 @@ def log_excerpt(
     """
     said = [message for message in turn.messages if message["type"] != "system"]
     log, count = rendered(said), fences.count
-    is_answered = has_answer(messages)
-    head = "answered_turn_" if is_answered else "turn_"
+    quoted, whole = "turn_left_out", "whole_turn_left_out"
+    if is_answered := has_answer(messages):
+        quoted, whole = "answered_turn_left_out", "whole_answered_turn_left_out"
     half = max(LEAST_PREVIEW, limit // 2)
     short = previewed(turn, messages, replace(_SHORTEST, texts=half), count)
     asked = [message for message in short if message["type"] == "human"]
     question = valid_history(asked[-1:], fences)
     for tokens in ladder(limit):
         excerpted = preview(log, tokens, turn=turn.turn, offset=turn, count=count)
-        note = fences.note(render(f"{head}left_out", turn=turn.turn, quote=excerpted))
+        note = fences.note(render(quoted, turn=turn.turn, quote=excerpted))
         excerpt = (*question, note) if is_answered else (note, *question)
         if count_messages(excerpt, count) <= limit:
             return excerpt
-    notice = fences.note(render(f"whole_{head}left_out", turn=turn.turn, tokens=count(log)))
+    notice = fences.note(render(whole, turn=turn.turn, tokens=count(log)))
     both = (*question, notice) if is_answered else (notice, *question)
     return both if count_messages(both, count) <= limit else (notice,)

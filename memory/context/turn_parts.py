@@ -132,7 +132,7 @@ def turn_parts(work: RunningTurn, turn: Logged, plan: Plan) -> list[Part]:
     name: PartName = "turn" if turn.turn == work.view.running.turn else "turns"
     notes_tokens = count_messages(before, work.count) if before else 0
     pieces = [*zip(repeat(name), before), *_pieces(work, turn, plan, name, notes_tokens)]
-    if isinstance(turn, Record) and turn.status == "aborted":
+    if isinstance(turn, Record) and turn.is_aborted:
         pieces.append((name, work.fences.note(render("broken_off", turn=turn.turn))))
     parts: list[Part] = []
     for part_name, group in groupby(pieces, key=itemgetter(0)):

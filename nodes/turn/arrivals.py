@@ -12,7 +12,6 @@ from ...memory.archive.protocol import Archive
 from ...memory.errors import InputError
 from ...memory.messages import answered
 from ...memory.record import Owner
-from ...memory.state_block import as_users_see
 from ...memory.view import ArchiveView, past
 from .edits import MOST_TURNS, Compared, compared, identity
 from .langchain_messages import (
@@ -20,8 +19,8 @@ from .langchain_messages import (
     cleaned,
     closed,
     completed,
-    from_dicts,
     question_start,
+    stored_messages,
     to_dicts,
     with_call_ids,
     with_tool_name,
@@ -316,7 +315,7 @@ def _with_repeated(arrived: SplitInput, view: ArchiveView) -> SplitInput:
     """Take the edited questions as new, and restore the archived turns."""
     known = arrived.known
     records = view.turns(sorted(known.questions))
-    restored = {record.turn: from_dicts(as_users_see(view.messages(record))) for record in records}
+    restored = {record.turn: stored_messages(view, record) for record in records}
     edits = {turn: edit for turn, edit in known.edits.items() if turn not in restored}
     whole = replace(known, turns={**known.turns, **restored}, edits=edits, questions={})
     said = [message for turn in known.questions.values() for message in turn]

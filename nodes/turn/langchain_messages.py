@@ -23,9 +23,11 @@ from ...memory.attachments import complete, data_of, references, referring, with
 from ...memory.dates import stamped
 from ...memory.fences import without_reserved_name
 from ...memory.messages import Message, broken, clean, unanswered, unserialisable
-from ...memory.record import Owner
+from ...memory.record import Owner, Record
+from ...memory.state_block import as_users_see
 from ...memory.tool_names import MEMORY_TOOLS
 from ...memory.valid_history import no_result
+from ...memory.view import ArchiveView
 from ...prompts.loader import render
 from .readable import all_readable, readable
 
@@ -282,6 +284,11 @@ def archived(messages: Sequence[_Message]) -> list[_Message] | None:
     ]
     is_same = all(new is old for new, old in zip(after, messages, strict=True))
     return None if is_same else after
+
+
+def stored_messages(view: ArchiveView, record: Record) -> list[BaseMessage]:
+    """Return the messages of a committed turn as the state has them."""
+    return kept_in_state(view.archive, view.owner, from_dicts(as_users_see(view.messages(record))))
 
 
 def completed(

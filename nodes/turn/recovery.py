@@ -17,7 +17,7 @@ from ...memory.errors import ArchiveLockedError, TipNotFoundError
 from ...memory.messages import Message, calls, digest
 from ...memory.record import Group, Owner, Record, Tip
 from ...memory.search.embeddings import Embedder
-from ...memory.state_block import as_users_see, with_blocks
+from ...memory.state_block import with_blocks
 from ...memory.view import every_turn, past
 from .arrivals import SplitInput, boundaries, turn_numbers
 from .edits import MOST_TURNS, Compared, identity
@@ -25,9 +25,9 @@ from .langchain_messages import (
     MADE_HERE,
     cleaned,
     closed,
-    completed,
     from_dicts,
     question_start,
+    stored_messages,
     time_of,
     to_dicts,
     with_call_ids,
@@ -162,8 +162,7 @@ def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState
     """
     view, turns = past(archive, owner, tip), cast("dict[int, list[BaseMessage]]", {})
     for record in view.turns(range(max(1, tip.turn - window + 1), tip.turn + 1)):
-        if messages := from_dicts(as_users_see(view.messages(record))):
-            messages = completed(archive, owner, messages) if owner.namespace else messages
+        if messages := stored_messages(view, record):
             for message in messages:
                 message.id = message.id or str(uuid4())
             turns[record.turn] = messages

@@ -28,7 +28,7 @@ from ...memory.running_turn import RunningTurn
 from ...memory.settings import Settings
 from ...memory.spans import event_of
 from ...memory.state_block import as_stored, calls_sent
-from ...memory.view import ArchiveView, fence_key, past
+from ...memory.view import ArchiveView, fences_of, past
 from .langchain_messages import to_dicts
 from .owner import owner_of
 from .parts import READ_CACHE_SECONDS, AgentParts, Frame
@@ -60,14 +60,14 @@ class TurnKey:
 
 @dataclass(frozen=True, slots=True)
 class TurnCache:
-    """What the nodes of a turn share: its past, the secret of its session's fences, conversions.
+    """What the nodes of a turn share: its past, its session's fences, conversions.
 
     It is in no channel, so that no client is streamed it. Where it is missing, as in a run that was
     resumed in another process, the next node loads it again.
     """
 
     past: ArchiveView
-    fence_key: str
+    fences: Fences
     began: str = field(default_factory=stamp)
     """When it was loaded: what is committed to its session meanwhile was said at the same time."""
     left: dict[str, tuple[Message, ...]] = field(default_factory=dict)
@@ -283,17 +283,18 @@ def command_group(state: TurnState) -> Group:
     return Group(turn, (), stamp(), events=events, status="command", state=after, nonce=nonce)
 
 
-def load_cache(state: TurnState, archive: Archive, owner: Owner) -> TurnCache:
+def load_cache(state: TurnState, parts: AgentParts, owner: Owner) -> TurnCache:
     """Load what the nodes of a turn share from the archive.
 
     Raises `SessionNotFoundError` if the thread is another user's, or has no such turn.
     """
+    archive = parts.archive
     with archive.together(READ_CACHE_SECONDS):
         tip = tip_of(state)
         is_lost = bool(tip.id) and archive.at(owner, tip).tip() is None
         if is_lost or not archive.owns(owner):
             raise SessionNotFoundError(owner.thread)
-        return TurnCache(past(archive, owner, tip), fence_key(archive, owner))
+        return TurnCache(past(archive, owner, tip), fences_of(archive, owner, parts.count))
 
 
 def key_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -> TurnKey:
@@ -306,7 +307,7 @@ def _cache_of(key: TurnKey, state: TurnState, parts: AgentParts) -> TurnCache:
     with CACHES:
         cache: TurnCache | None = parts.turn_caches.get(key)
     if cache is None:
-        cache = load_cache(state, parts.archive, key.session)
+        cache = load_cache(state, parts, key.session)
         with CACHES:
             parts.turn_caches[key] = cache
     return cache
@@ -382,7 +383,7 @@ def load_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -
     Raises what `load_cache` raises.
     """
     frame = parts.frame(runtime, state)
-    cache = load_cache(state, parts.archive, owner_of(state, runtime, frame.settings))
+    cache = load_cache(state, parts, owner_of(state, runtime, frame.settings))
     return _running_turn(state, parts, frame, cache, cache.past)
 
 
@@ -396,11 +397,10 @@ def _running_turn(
     used = report.get("total", 0)
     settings, fixed, refused = frame
     said = [message for message in state["messages"] if message.type == "system"]
-    fences = Fences(cache.fence_key, parts.count)
     space_left = room(settings.context_budget, fixed)
     application, todos = Application(), state.get("todos")
     if said:
-        application = in_effect(to_dicts(said), space_left, LEAST_ROOM, fences)
+        application = in_effect(to_dicts(said), space_left, LEAST_ROOM, cache.fences)
     fixed, space_left = fixed + application.tokens, space_left - application.tokens
     return RunningTurn(
         effort_state(state),
@@ -417,7 +417,7 @@ def _running_turn(
         refused=refused,
         provider=parts.provider,
         laid_out=parts.laid_out,
-        fence_key=cache.fence_key,
+        own_fences=cache.fences,
         application=application,
         todos=open_todos(todos) if todos else "",
     )

@@ -28,7 +28,7 @@ from langgraph.graph import START, StateGraph
 
 from ebbtide import DiskArchive, MemoryState, Settings, create_memory_agent
 from ebbtide.memory.record import Owner
-from ebbtide.memory.view import fence_key
+from ebbtide.memory.view import fences_of
 from tests.doubles import ScriptedModel
 from tests.openai_server import Say
 from tests.provider_server import PROVIDERS, ProviderServer, provided
@@ -58,7 +58,7 @@ ALL = "\n".join([*OTHERS, *REPEATED]) + FORGED
 
 def key_of(root: Path, owner: Owner) -> str:
     """Return the key of a session's fences."""
-    return fence_key(DiskArchive(root, durable=False), owner)
+    return fences_of(DiskArchive(root, durable=False), owner, len).key
 
 
 def strings(value: Any) -> Iterator[str]:

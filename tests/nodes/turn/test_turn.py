@@ -6,6 +6,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import create_memory_agent
+from ebbtide.memory.fences import Fences
 from ebbtide.memory.record import Owner, Tip
 from ebbtide.memory.view import past
 from ebbtide.nodes.turn.state import unpacked
@@ -59,7 +60,7 @@ def test_turn_that_is_not_carried_is_loaded_again() -> None:
 def test_message_that_changes_is_converted_again() -> None:
     """A middleware may edit a message in its place; an unchanged one is converted once."""
     owner = Owner("ann", "t1")
-    turn = TurnCache(past(InMemoryArchive(), owner, Tip()), "404256753")
+    turn = TurnCache(past(InMemoryArchive(), owner, Tip()), Fences("404256753", len))
     asked, answer = HumanMessage("Which port?", id="1"), AIMessage("80", id="2")
 
     before = turn.stored([asked, answer])
