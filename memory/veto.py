@@ -7,21 +7,14 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TypeAlias
 
 from .search.terms import CJK, IDEOGRAPH, folded, stem
 
-_SPELLINGS = (
-    (re.compile(r"(?i)\bcan(?:['’]t|not)\b"), "can not"),
-    (re.compile(r"(?i)n['’]t\b|\bno longer\b"), " not"),
-    (re.compile(r"(?i)\bno more than\b"), "at most"),
-    (re.compile(r"['’](?:ll|re|ve|s)\b"), " "),
-    (re.compile(r"(?i)\b(?:(?:ha(?:ve|s)|needs?) to|need(?:s|ed)?|should|shall)\b"), "must"),
-    (re.compile(r"(?i)\b(?:can|could|(?:is|are|be) allowed to)\b"), "may"),
-    (re.compile(r"(?<=\d),(?=\d{3})|\b0(?=\d:)"), ""),
-    (re.compile(r"(?<=\d)(?=[^\W\d_]{1,3}\b)"), " "),
-)
-"""Other spellings of words and numbers, and the one in which they are compared."""
+_NOT = re.compile(r"(?i)n['’]t\b|\bno longer\b")
+_UNIT = re.compile(r"(?<=\d)(?=[^\W\d_]{1,3}\b)")
+"""Where a unit begins that follows its number without a space."""
+
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3})")
 
 _TOKEN = re.compile(rf"`[^`\n]+`|[{CJK}]|[^\W{CJK}](?:[^\s{CJK}]*[^\W{CJK}])?|[<>=%?？$€£]")
 """A piece of code, a Chinese character, a word with what is inside it, or a sign that matters."""
@@ -40,8 +33,7 @@ _NEGATIONS = frozenset(
 )
 _NUMBERS = frozenset(
     """
-    two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty
-    first second third fourth fifth sixth seventh eighth ninth tenth half once twice
+    two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty half twice
     """.split()  # noqa: SIM905 (as above)
 )
 _SILENT = frozenset(
@@ -52,8 +44,6 @@ _SILENT = frozenset(
     """.split()  # noqa: SIM905 (as above)
 )
 """Words that claim nothing."""
-
-_Claim: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 
 
 def differ(text: str, other_text: str) -> bool:
@@ -74,7 +64,7 @@ def differ(text: str, other_text: str) -> bool:
     alone = [*(Counter(words) - Counter(other_words)).elements()]
     others = [*(Counter(other_words) - Counter(words)).elements()]
     if not (alone or others):
-        return not _one_piece_moved(words, other_words)
+        return not _is_one_piece_moved(words, other_words)
     firsts = [match[0] for one in (text, other_text) if (match := _FIRST.match(one))]
     unknown = [one for one in firsts if stem(folded(one)) in (*alone, *others)]
     # One more character may negate a Chinese sentence, and so may the beginning of a word.
@@ -91,10 +81,9 @@ def differ(text: str, other_text: str) -> bool:
 
 
 @lru_cache(maxsize=8_000)  # 5 MB: each text is compared with many others
-def _claim(text: str) -> _Claim:
+def _claim(text: str) -> tuple[tuple[str, ...], ...]:
     """Return numbers, units and names, what is negated, and all words that claim something."""
-    for pattern, spelling in _SPELLINGS:
-        text = pattern.sub(spelling, text)
+    text = _UNIT.sub(" ", _THOUSANDS.sub("", _NOT.sub(" not", text)))
     names = {*_NAME.findall(text)} - {"I"}
     marks, negated, words = list[str](), list[str](), list[str]()
     counts = negates = False
@@ -117,14 +106,12 @@ def _claim(text: str) -> _Claim:
     return tuple(marks), tuple(sorted(negated)), tuple(words)
 
 
-def _one_piece_moved(order: Sequence[str], reordered: Sequence[str]) -> bool:
+def _is_one_piece_moved(order: Sequence[str], reordered: Sequence[str]) -> bool:
     """Tell whether the same words differ in order by at most one piece that stands elsewhere.
 
-    >>> [_one_piece_moved("abc", order) for order in ("cab", "cba")]
+    >>> [_is_one_piece_moved("abc", order) for order in ("cab", "cba")]
     [True, False]
     """
-    apart = [at for at in range(len(order)) if order[at] != reordered[at]]
-    first, second = (row[apart[0] : apart[-1] + 1] if apart else () for row in (order, reordered))
-    return first == second or any(
-        (*first[cut:], *first[:cut]) == (*second,) for cut in range(1, len(first))
-    )
+    apart = [at for at in range(len(order)) if order[at] != reordered[at]] or [0]
+    first, second = (row[apart[0] : apart[-1] + 1] for row in (order, reordered))
+    return any((*first[cut:], *first[:cut]) == (*second,) for cut in range(len(first) or 1))
