@@ -65,16 +65,6 @@ def test_a_request_is_its_messages(path: Path) -> None:
             player.invoke(request)
 
 
-def test_a_request_that_was_not_recorded(path: Path) -> None:
-    """A call without a recorded answer is an error that names the file, and is counted."""
-    recording(path, "One.").invoke("a")
-    calls = replaying(path)
-
-    with pytest.raises(AnswerMissingError, match=r"answers\.jsonl' has no answer to a request"):
-        called(calls, "New.").invoke("b")
-    assert (calls.missing, calls.answers) == (1, [])
-
-
 def test_costs() -> None:
     """Tokens add up and have a price if there are prices; a silent answer makes them unknown."""
     calls, prices = Calls(), (100_000.0, 1_000_000.0)

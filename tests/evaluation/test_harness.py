@@ -227,12 +227,3 @@ def test_a_replay_of_what_was_not_recorded(tmp_path: Path, server: OpenAIServer)
 
     assert (done.exit_code, server.requests) == (1, [])
     assert "AnswerMissingError" in done.output
-
-
-def test_the_scripted_model_needs_no_key(tmp_path: Path) -> None:
-    """Without a key there are the scores that need no model, of all strategies."""
-    done = evaluated(tmp_path, "--model", "scripted", "--template", "test-simple")
-
-    assert done.exit_code == 0, done.output
-    assert [row["strategy"] for row in rows(tmp_path)] == sorted(STRATEGIES)
-    assert all("goal_coherence" not in row["metrics"] for row in rows(tmp_path))

@@ -33,9 +33,10 @@ def test_fabricated_quotes_are_counted() -> None:
 
 
 def test_without_quotes_there_are_no_such_scores() -> None:
-    """A strategy that chooses no sentences has no salience; one that chose none has no rate."""
+    """Nor without truth: a score that cannot be is absent, not zero."""
     none = scores(FIRST, Context(()), None)
     empty = scores(FIRST, Context((), ()), None)
+    untold = scores(shed(ground_truth_salience={}).points[0], Context((), (GOAL,)), None)
 
     assert {*none} & {"quotes", "verbatim_rate", "fabricated", "salience_precision"} == set()
     assert (empty["quotes"], empty["verbatim_rate"], empty["salience_precision"]) == (
@@ -44,14 +45,7 @@ def test_without_quotes_there_are_no_such_scores() -> None:
         None,
     )
     assert empty["salience_recall"] == 0.0
-
-
-def test_without_truth_salience_is_absent() -> None:
-    """A template that lists no salient sentences has no precision and recall, not zero."""
-    result = scores(shed(ground_truth_salience={}).points[0], Context((), (GOAL,)), None)
-
-    assert "salience_precision" not in result
-    assert result["verbatim_rate"] == 1.0
+    assert "salience_precision" not in untold
 
 
 def test_constraints_in_the_context() -> None:

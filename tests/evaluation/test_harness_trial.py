@@ -111,17 +111,6 @@ def test_scores_of_a_trial(tmp_path: Any) -> None:
     assert result.errors == ()
 
 
-def test_an_unreadable_judge_is_an_error(tmp_path: Any) -> None:
-    """A score that cannot be read is absent and an error, never one in the middle."""
-    result, _ = tried(tmp_path, Last(), judge=lambda _: "Well.")
-    first = result.points[0]
-
-    assert (first.goal_before, first.goal_coherence, first.drift) == (None, None, None)
-    assert (first.constraint_recall, first.behavioural_alignment) == (None, None)
-    assert len(result.errors) == 8
-    assert result.errors[0].startswith("point 1, goal_before: JudgeError: the judge was asked")
-
-
 def test_a_strategy_that_fails_ends_its_trial(tmp_path: Any) -> None:
     """Points before the failure are kept, and the failure is said in one line."""
     result, _ = tried(tmp_path, Last(fails_at=20))

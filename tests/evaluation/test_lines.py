@@ -21,12 +21,6 @@ def read(path: Path) -> list[TrialResult]:
     return [*read_lines(path, TrialResult)]
 
 
-def test_without_a_file_there_are_no_lines(path: Path) -> None:
-    """A file that is not there has no entries, and is not made by reading it."""
-    assert read(path) == []
-    assert not path.parent.exists()
-
-
 def test_a_torn_line_is_ignored(path: Path) -> None:
     """Half a line, as a kill leaves it, is left out; the next one is read behind it."""
     append(path, result())

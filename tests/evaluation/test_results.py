@@ -39,10 +39,6 @@ def test_what_is_kept_is_read_again(path: Path) -> None:
     ("changed", "said"),
     [
         ({"model": "n"}, "model 'm', this run has 'n'"),
-        ({"judge": None}, "judge 'j', this run has None"),
-        ({"likeness": "x"}, "likeness"),
-        ({"prices": (1.0, 2.0)}, "prices"),
-        ({"note": "replayed"}, "note"),
         ({"settings": {"context_budget": 9_000}}, "this run has {'context_budget': 9000}"),
         ({"version": "2"}, "version '1', this run has '2'"),
     ],

@@ -131,15 +131,6 @@ def test_a_kept_quote_said_again_is_confirmed() -> None:
     assert (made.salience_set, made.fallbacks) == ([RULE], 0)
 
 
-@pytest.mark.parametrize("again", ["No downtime", GOAL])
-def test_goal_and_constraints_quoted_again_are_confirmed(again: str) -> None:
-    """They are shown to the model with the log, and stay in the first part."""
-    made = strategy(quotes(again))
-    made.compress(said(CHATTER), 2)
-
-    assert (made.salience_set, made.fallbacks) == ([], 0)
-
-
 def test_over_fifty_items() -> None:
     """However many there are, none is cut."""
     rules = [f"The limit of queue {number} must be {number * 10}." for number in range(120)]

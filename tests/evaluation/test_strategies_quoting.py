@@ -12,7 +12,6 @@ from ebbtide.evaluation.template import SHIPPED, Template, TemplateTurn, read_te
 from tests.doubles import ScriptedModel
 
 QUOTED = "The limit of 25 requests a minute was set when we began."
-NEWER = "The platform team has raised your limit to 40 requests a minute as of 11:20 today."
 INVENTED = "The moon is made of green cheese, and that is a constraint."
 SUPPORT = read_template("long-support-case")
 

@@ -7,7 +7,6 @@ from langchain_core.messages import HumanMessage
 
 from ebbtide.evaluation.strategies import (
     STRATEGIES,
-    RollingWindow,
     StrategyError,
     select,
 )
@@ -33,14 +32,6 @@ def test_a_transcript_shows_calls_and_results() -> None:
         "user: Hi.\nassistant calls measure {'what': 'shed'}\n"
         f"tool: {PORT}\nassistant: I looked it up."
     )
-
-
-def test_the_window_forgets(tmp_path: Path) -> None:
-    """The last three exchanges are the context."""
-    turns = read_template("long-support-case").until(46)
-    context = RollingWindow(means(tmp_path)).compress(turns)
-
-    assert context.messages == as_messages([turn for turn in turns if turn.turn_id > 40])
 
 
 def test_strategies_are_chosen_by_name() -> None:

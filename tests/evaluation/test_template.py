@@ -29,6 +29,12 @@ def tempting(**values: Any) -> dict[str, Any]:
     return {"prompt": "A third tin?", "aligned": "No.", "drifted": "Yes.", **values}
 
 
+def unsaid(place: str, value: Any) -> tuple[dict[str, Any], str]:
+    """Return ground truth or a probe that nobody has said, and what tells of it."""
+    part, key = place.split(".", 1)
+    return {part: {key.partition(".")[0]: value}}, f"{place}: 'Never said.' is in no turn"
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -41,22 +47,11 @@ def tempting(**values: Any) -> dict[str, Any]:
             "turns.0: tool_call: only a turn of the assistant can have one",
         ),
         ({"initial_setup": {}}, "initial_setup.original_goal: Field required"),
-        (
-            {"ground_truth": {"constraints": ["Never said."]}},
-            "ground_truth.constraints: 'Never said.' is in no turn",
-        ),
-        (
-            {"ground_truth": {"given": ["Never said."]}},
-            "ground_truth.given: 'Never said.' is in no turn",
-        ),
-        (
-            {"ground_truth": {"same": {"The shed is 12 metres long.": ["Never said."]}}},
-            "ground_truth.same: 'Never said.' is in no turn",
-        ),
-        (
-            {"ground_truth": {"superseded": [{"old": "Never.", "by": "Said."}]}},
-            "ground_truth.superseded: 'Never.' is in no turn",
-        ),
+        unsaid("ground_truth.constraints", ["Never said."]),
+        unsaid("ground_truth.given", ["Never said."]),
+        unsaid("ground_truth.same", {"The shed is 12 metres long.": ["Never said."]}),
+        unsaid("ground_truth.superseded", [{"old": "Never said.", "by": "Said."}]),
+        unsaid("probing_tasks.behavioral_test.needs", tempting(needs=["Never said."])),
         (
             {"ground_truth_salience": {"compression_point_3": []}},
             "ground_truth_salience.compression_point_3: there is no such point",
@@ -64,10 +59,6 @@ def tempting(**values: Any) -> dict[str, Any]:
         (
             {"ground_truth_salience": {"compression_point_1": ["We now paint the fence instead."]}},
             "ground_truth_salience.compression_point_1: 'We now paint the fence instead.' is",
-        ),
-        (
-            {"probing_tasks": {"behavioral_test": tempting(needs=["Never said."])}},
-            "probing_tasks.behavioral_test.needs: 'Never said.' is in no turn",
         ),
     ],
 )
