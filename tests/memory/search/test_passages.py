@@ -87,16 +87,13 @@ def test_a_passage_of_only_questions_asks(message: Message, *, asks: bool) -> No
     assert found.asks == asks
 
 
-@pytest.mark.parametrize(
-    ("said", "asks"),
-    [("The auth problems!", True), ("The authentication problem is a clock.", False)],
-)
-def test_a_passage_of_only_query_terms_asks(said: str, *, asks: bool) -> None:
+def test_a_passage_of_only_query_terms_asks() -> None:
     """A passage of the user with no terms but those of the turn's search asks."""
     searched = ai("", call("search_efforts", query="authentication problem"))
-    found, *_ = passages([human(said), searched, ai("I do not find it.")])
+    said = ("The auth problems!", "The authentication problem is a clock.")
+    found = [passages([human(one), searched, ai("I do not find it.")])[0].asks for one in said]
 
-    assert found.asks == asks
+    assert found == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from time import process_time
 import pytest
 
 from ebbtide.memory.search.terms import further_terms, indexed, query_terms
-from tests.memory.conversations import Conversation
 
 
 @pytest.mark.parametrize(
@@ -75,14 +74,3 @@ def test_encoded_data_is_read_once() -> None:
 
     assert len(found) > 4_000
     assert process_time() - began < 3  # 0.2, and 12 with a look at the query for each part
-
-
-def test_a_question_in_other_words_finds(talk: Conversation) -> None:
-    """A search finds a short form by its long one, and one spelling by the other."""
-    talk.effort("auth-bug", "The login fails with a 401.", "It works now.")
-    talk.turn("My favourite colour is blue.", answer="Noted.")
-    talk.ask("What was it?")
-    (effort,) = talk.call("search_efforts", query="authentication problem")["results"]
-    (turn,) = talk.call("search_efforts", query="favorite color")["results"]
-
-    assert (effort["id"], turn["passages"][0]["turn"]) == ("auth-bug", 3)

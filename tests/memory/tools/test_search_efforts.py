@@ -49,7 +49,7 @@ def test_an_effort_comes_with_passages(talk: Conversation) -> None:
     assert best["text"].startswith("The interceptor belongs in api.ts")
 
 
-@pytest.mark.parametrize("query", ["continue", "What was that about?", "go on", "?"])
+@pytest.mark.parametrize("query", ["What was that about?", "?"])
 def test_a_query_without_content_says_why(talk: Conversation, query: str) -> None:
     """Nothing is found, and the result tells what to search for instead."""
     concluded(talk)
@@ -57,14 +57,6 @@ def test_a_query_without_content_says_why(talk: Conversation, query: str) -> Non
     answer = talk.call("search_efforts", query=query)
 
     assert answer == {"query": query, "results": [], "why": render("nothing_to_search")}
-
-
-def test_nothing_found_is_an_empty_list(talk: Conversation) -> None:
-    """A query that nothing matches is no error."""
-    concluded(talk)
-    talk.ask("What is the capital of France?")
-
-    assert talk.call("search_efforts", query="capital of France")["results"] == []
 
 
 def passages(answer: dict[str, Any]) -> list[dict[str, Any]]:
@@ -82,10 +74,7 @@ def events(talk: Conversation) -> list[Event]:
     return [event for event in talk.state.events if event["type"] == "searched"]
 
 
-@pytest.mark.parametrize(
-    ("query", "ids"),
-    [("interceptor", ["auth-bug"]), ("interceptor cat", ["auth-bug"]), ("France", [])],
-)
+@pytest.mark.parametrize(("query", "ids"), [("interceptor cat", ["auth-bug"]), ("France", [])])
 def test_a_search_is_an_event(talk: Conversation, query: str, ids: list[str]) -> None:
     """It tells which efforts were found, and changes nothing: being found is no reference."""
     concluded(talk)
@@ -115,7 +104,7 @@ def test_what_was_found_before_is_only_named(talk: Conversation) -> None:
     assert passages(again)[0]["text"]
 
 
-@pytest.mark.parametrize(("asked", "given"), [(1, 1), (3, 3), (0, 5), (None, 5), (99, 20), (-1, 5)])
+@pytest.mark.parametrize(("asked", "given"), [(3, 3), (None, 5), (99, 20), (-1, 5)])
 def test_the_model_may_ask_for_more(talk: Conversation, asked: int | None, given: int) -> None:
     """At most 20 come back, without a number as many as the setting says; the rest is counted."""
     talk.follow([[]] * 25)
@@ -186,12 +175,11 @@ def test_an_answer_in_the_next_turn_comes_after_the_question(talk: Conversation)
     )
 
 
-@pytest.mark.parametrize("query", ["", "  "])
-def test_empty_query_is_an_error(talk: Conversation, query: str) -> None:
+def test_empty_query_is_an_error(talk: Conversation) -> None:
     """It says that it is empty, not that nothing was found."""
     talk.ask("What was it?")
 
-    assert talk.call("search_efforts", query=query)["error"].startswith("the query is empty")
+    assert talk.call("search_efforts", query="  ")["error"].startswith("the query is empty")
 
 
 def test_summary_is_given_once_in_a_turn(talk: Conversation) -> None:
@@ -223,28 +211,20 @@ def test_what_answers_is_told_too(talk: Conversation) -> None:
     assert answer["more"] == 0
 
 
-def test_further_phrasings_are_ranked_with_the_query(talk: Conversation) -> None:
-    """What one of them finds is found, and only what none says is unmatched."""
-    concluded(talk)
-    talk.ask("Which cat?")
-    answer = talk.call("search_efforts", query="zeppelin", also=["cat Minka", "interceptor"])
-
-    assert {*turns(answer)} >= {2, 3}
-    assert answer["unmatched"] == ["zeppelin"]
-
-
 def test_no_phrasing_is_left_out(talk: Conversation) -> None:
-    """Models write lists of single words: from the third on they are searched as one phrasing."""
+    """From the third on, single words are one phrasing; only what none says is unmatched."""
     concluded(talk)
     talk.ask("Which cat?")
     also = ["airship", "blimp", "balloon", "Zeppelins", "interceptor", "cat Minka"]
     answer = talk.call("search_efforts", query="zeppelin", also=also)
+    few = talk.call("search_efforts", query="zeppelin", also=["cat Minka", "interceptor"])
 
-    assert {*turns(answer)} >= {2, 3}
+    assert {*turns(answer)} == {*turns(few)} == {2, 3}
+    assert few["unmatched"] == ["zeppelin"]
 
 
 def test_dates_narrow(talk: Conversation) -> None:
-    """Both days belong to the period; what is no date is an error that names it."""
+    """Both days belong to the period; no date, or one that is before the other, is an error."""
     for day in (20, 21, 22):
         talk.day = day
         talk.turn(f"The boiler broke on a day, for {day} euros.")
@@ -253,22 +233,13 @@ def test_dates_narrow(talk: Conversation) -> None:
     first = talk.call("search_efforts", query="boiler", until="2026-11-20")
     month = talk.call("search_efforts", query="boiler", since="2026-11-22", until="2026-11")
     wrong = talk.call("search_efforts", query="boiler", since="soon")
+    turned = talk.call("search_efforts", query="boiler", since="2027", until="2026-12")
 
     assert {*turns(found)} == {2, 3}
     assert turns(first) == [1]
     assert turns(month) == [3]
     assert wrong["error"].startswith("since 'soon' is no date")
-
-
-@pytest.mark.parametrize(("since", "until"), [("2026-11-22", "2026-11-21"), ("2027", "2026-12")])
-def test_a_period_that_ends_before_it_begins(talk: Conversation, since: str, until: str) -> None:
-    """The error has both dates: an empty result would look as if nothing had been said."""
-    talk.turn("The boiler broke.")
-    talk.ask("When?")
-
-    answer = talk.call("search_efforts", query="boiler", since=since, until=until)
-
-    assert answer["error"].startswith(f"since {since!r} is after until {until!r}")
+    assert turned["error"].startswith("since '2027' is after until '2026-12'")
 
 
 def test_date_alone_finds_its_day(talk: Conversation) -> None:
@@ -357,19 +328,6 @@ def test_rounds_of_the_running_turn_that_left_are_found(talk: Conversation) -> N
     assert "port 8493" in words_of(read["turns"][0])
     assert "Stone 0 weighs" in early["results"][0]["passages"][0]["text"]
     assert "Stone 19" not in str(newest["results"])
-
-
-@pytest.mark.parametrize("query", ["Hollberg payment method", "invoices Hollberg", "Hollberg fax"])
-def test_a_rare_name_among_key_words_is_enough(talk: Conversation, query: str) -> None:
-    """Wherever it stands, and though nobody said the other words."""
-    for said in ("Hollberg pays by card.", "The kettle is new.", "It rained.", "Lunch is ready."):
-        talk.turn(said)
-    talk.ask(query)
-
-    (found,) = passages(talk.call("search_efforts", query=query))
-
-    assert found["turn"] == 1
-    assert "weak" not in found
 
 
 def test_a_very_long_query_is_searched_by_its_beginning_and_its_end(talk: Conversation) -> None:
