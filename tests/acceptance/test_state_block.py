@@ -12,7 +12,6 @@ from ebbtide import Settings
 from tests.acceptance.stage import EXACT, recalled, stage
 from tests.agents import THREAD
 from tests.doubles import call, together
-from tests.memory.conversations import words_of
 
 SHIP = {"Goal": "ship 1.2", "Technical Anchors": "port 8443"}
 
@@ -157,7 +156,7 @@ def test_raw_answer_is_archived(tmp_path: Path) -> None:
 
     (read,) = here.use("read_log", turns="1").results
 
-    assert "port 8443" in words_of(read["turns"][0])
+    assert "port 8443" in read["turns"][0]["messages"][-1]["text"]
     assert "port 8443" not in "".join(m.text for m in here.read())
 
 
