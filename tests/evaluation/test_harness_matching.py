@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from ebbtide.evaluation.harness import THRESHOLD, agreement, assigned, matches
 
 CHOICES = st.lists(st.lists(st.integers(0, 4), max_size=5, unique=True), max_size=5)
-SENTENCES = st.lists(st.sampled_from(["a b c d", "a b c e", "f g", "f  g", "h", ""]), max_size=8)
 
 
 def most(choices: list[list[int]]) -> int:
