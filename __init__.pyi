@@ -40,8 +40,8 @@ from .memory.errors import TurnNotFoundError as TurnNotFoundError
 from .memory.errors import TurnRunningError as TurnRunningError
 from .memory.memories import memories as memories
 from .memory.record import Group as Group
-from .memory.record import Owner as Owner
 from .memory.record import Record as Record
+from .memory.record import Session as Session
 from .memory.record import Tip as Tip
 from .memory.settings import Settings as Settings
 from .nodes.turn.state import MemoryState as MemoryState

@@ -35,7 +35,7 @@ from report import argument_parser, timed, write
 from talks import TalkingModel, Turn, look_up, scripted
 
 from ebbtide import SqlArchive, commands, create_memory_agent
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 
 PROMPT = "You are a helpful assistant."
 OURS, PLAIN = "ebbtide", "create_agent"
@@ -181,7 +181,7 @@ def stored_turns(load: Load) -> Iterator[list[tuple[int, str]]]:
         for thread in load.threads:
             if load.agent == PLAIN:
                 messages = agent.get_state(config(thread)).values["messages"]
-            elif any(finding.fatal for finding in archive.verify(Owner("", thread))):
+            elif any(finding.fatal for finding in archive.verify(Session("", thread))):
                 messages = []
             else:  # twice as many, so that what is doubled is seen
                 messages = commands.transcript(agent, config(thread))[0]

@@ -34,7 +34,7 @@ from sqlalchemy.engine import Connection
 
 from ebbtide import SqlArchive
 from ebbtide.memory.archive.schema import METADATA, PASSAGE_BITS, TERM_BITS, TURN_BITS
-from ebbtide.memory.record import Group, Owner, Tip
+from ebbtide.memory.record import Group, Session, Tip
 
 LONG = 100
 """Turns of a session."""
@@ -94,9 +94,9 @@ class Load:
         """The turns of each session."""
         return max(1, self.turns // self.users // self.sessions)
 
-    def owner(self, user: int, session: int) -> Owner:
-        """Return the owner of a session."""
-        return Owner(f"user-{user}", f"session-{session}")
+    def session(self, user: int, session: int) -> Session:
+        """Return a session of a user."""
+        return Session(f"user-{user}", f"session-{session}")
 
     def open(self) -> SqlArchive:
         """Open the archive."""
@@ -119,13 +119,13 @@ def fill(load: Load, users: Sequence[int]) -> None:
     """Write the sessions of some users that are not there, each in one transaction."""
     with load.open() as archive:
         for user in users:
-            for session in range(load.sessions):
-                owner = load.owner(user, session)
-                if archive.newest(owner):
+            for number in range(load.sessions):
+                session = load.session(user, number)
+                if archive.newest(session):
                     continue
-                chance = random.Random(str(owner))
+                chance = random.Random(str(session))
                 turns = (session_turn(turn, chance) for turn in range(1, load.length + 1))
-                write_turns(archive, owner, turns, load.length)
+                write_turns(archive, session, turns, load.length)
 
 
 def write_all(load: Load, processes: int) -> None:
@@ -185,33 +185,35 @@ def _copying(name: str) -> str:
     return f"INSERT INTO {table} ({listed}) {selection}"
 
 
-def sample_sessions(load: Load, count: int) -> Iterator[tuple[Owner, str]]:
+def sample_sessions(load: Load, count: int) -> Iterator[tuple[Session, str]]:
     """Yield random sessions, each with a query of five words of its first answer."""
     chance = random.Random(7)
     for _ in range(count):
         user, session = chance.randrange(load.users), chance.randrange(load.sessions)
-        first = session_turn(1, random.Random(str(load.owner(user, session))))
+        first = session_turn(1, random.Random(str(load.session(user, session))))
         spoken = first.messages[1]["data"]["content"]
         user += load.users * chance.randrange(load.copies + 1)
-        yield load.owner(user, session), " ".join(chance.sample(spoken.split()[::2], 5))
+        yield load.session(user, session), " ".join(chance.sample(spoken.split()[::2], 5))
 
 
-def operations(archive: SqlArchive, owner: Owner, query: str) -> dict[str, Callable[[], object]]:
+def operations(
+    archive: SqlArchive, session: Session, query: str
+) -> dict[str, Callable[[], object]]:
     """Return the operations to measure in one session."""
-    tip = archive.newest(owner) or Tip()
+    tip = archive.newest(session) or Tip()
     chance = random.Random(query)
     return {
-        "commit": lambda: archive.commit(owner, tip, session_turn(tip.turn + 1, chance)),
-        "search": lambda: archive.at(owner, tip).search(query, 5),
-        "elsewhere": lambda: archive.elsewhere(owner, query, 5),
-        "concluded": lambda: archive.elsewhere(owner, None, 20),
+        "commit": lambda: archive.commit(session, tip, session_turn(tip.turn + 1, chance)),
+        "search": lambda: archive.at(session, tip).search(query, 5),
+        "elsewhere": lambda: archive.elsewhere(session, query, 5),
+        "concluded": lambda: archive.elsewhere(session, None, 20),
     }
 
 
-def opening(archive: SqlArchive, owner: Owner) -> None:
+def opening(archive: SqlArchive, session: Session) -> None:
     """Read all that a thread needs to continue in a new process."""
-    tip = archive.newest(owner) or Tip()
-    branch = archive.at(owner, tip)
+    tip = archive.newest(session) or Tip()
+    branch = archive.at(session, tip)
     branch.saved()
     branch.turns(range(tip.turn - 2, tip.turn + 1))
     branch.turns_of(None, 3)
@@ -222,15 +224,15 @@ def times(load: Load) -> dict[str, float]:
     """Return the milliseconds of each operation: median and 95th percentile."""
     took = defaultdict[str, list[float]](list)
     count = min(SAMPLES, max(20, load.turns * (load.copies + 1) // 10))
-    for owner, _ in sample_sessions(load, count):
+    for session, _ in sample_sessions(load, count):
         with load.open() as fresh:
             fresh.users()  # the connection is not measured
-            add_times(took, "open", lambda o=owner, a=fresh: opening(a, o), cpu_clock(fresh))
+            add_times(took, "open", lambda o=session, a=fresh: opening(a, o), cpu_clock(fresh))
     with load.open() as archive:
         archive.users()
         clock = cpu_clock(archive)
-        for owner, query in sample_sessions(load, count):
-            for name, do in operations(archive, owner, query).items():
+        for session, query in sample_sessions(load, count):
+            for name, do in operations(archive, session, query).items():
                 add_times(took, name, do, clock)
     row: dict[str, float] = {}
     for name, milliseconds in took.items():
@@ -269,11 +271,11 @@ def sizes(archive: SqlArchive, turns: int) -> dict[str, float]:
 
 def plans(load: Load) -> list[dict[str, Any]]:
     """Return the plan of each statement that the operations take; raises if one reads too much."""
-    owner, query = next(iter(sample_sessions(load, 1)))
+    session, query = next(iter(sample_sessions(load, 1)))
     seen: Counter[tuple[str, str]] = Counter()
     parameters: dict[tuple[str, str], Any] = {}
     with load.open() as archive:
-        doing = {"open": lambda: opening(archive, owner), **operations(archive, owner, query)}
+        doing = {"open": lambda: opening(archive, session), **operations(archive, session, query)}
         engine = archive.database._engine  # noqa: SLF001 (what is sent to the database)
         for name, do in doing.items():
 

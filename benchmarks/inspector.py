@@ -23,7 +23,7 @@ from report import argument_parser, ranged, write
 
 from ebbtide import SqlArchive
 from ebbtide.inspector.server import Inspected, local_app
-from ebbtide.memory.record import ANONYMOUS, Group, Owner, Tip
+from ebbtide.memory.record import ANONYMOUS, Group, Session, Tip
 
 _TOKEN = "benchmark"  # noqa: S105 (of this program's own server)
 _OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
@@ -42,9 +42,9 @@ def main() -> None:
 def measured(turns: int) -> dict[str, Any]:
     """Return the figures of a session of so many turns."""
     with TemporaryDirectory() as folder, SqlArchive(folder) as archive:
-        tip, owner = Tip(), Owner(ANONYMOUS, "long")
+        tip, session = Tip(), Session(ANONYMOUS, "long")
         for number in range(1, turns + 1):
-            tip = archive.commit(owner, tip, turn(number)).tip
+            tip = archive.commit(session, tip, turn(number)).tip
         with served(Inspected(archive, archive.users)) as address:
             times, size = in_browser(address)
     return {"turns": turns, **ranged("open, ms", times, 0), "payload, KB": size // 1_000}

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from made_up import group
 
 from ebbtide.memory.archive.protocol import Archive
-from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.record import Session, Tip
 
 _SOMETIME = "12:00 am on 1 January, 2026"
 
@@ -65,7 +65,7 @@ class Replay:
     """A conversation in an archive: by their ids the places of its utterances."""
 
     talk: Conversation
-    owner: Owner
+    session: Session
     tip: Tip
     places: Mapping[str, Place]
 
@@ -86,17 +86,17 @@ def load(path: Path, conversations: str = "0-9") -> tuple[Conversation, ...]:
 
 def replayed(archive: Archive, talk: Conversation, size: int) -> Replay:
     """Commit a conversation, of a user of its own, `size` utterances to a turn."""
-    owner, tip, places = Owner(talk.id, "locomo"), Tip(), dict[str, Place]()
-    for number, session in enumerate(talk.sessions):
+    session, tip, places = Session(talk.id, "locomo"), Tip(), dict[str, Place]()
+    for number, named in enumerate(talk.sessions):
         name = f"session-{number:02}"
-        for first in range(0, len(session), size):
-            part = session[first : first + size]
-            last = first + size >= len(session)
+        for first in range(0, len(named), size):
+            part = named[first : first + size]
+            last = first + size >= len(named)
             event = {"type": "concluded", "effort": name, "summary": talk.summaries[number]}
             turn = group(tip.turn + 1, [text for _, text in part], name, [event] if last else [])
-            tip = archive.commit(owner, tip, replace(turn, at=talk.times[number])).tip
+            tip = archive.commit(session, tip, replace(turn, at=talk.times[number])).tip
             places |= {at: Place(tip.turn, name, text) for at, text in part}
-    return Replay(talk, owner, tip, places)
+    return Replay(talk, session, tip, places)
 
 
 def _conversation(item: Mapping[str, Any]) -> Conversation:

@@ -8,7 +8,7 @@ from itertools import accumulate, islice
 from ebbtide import SqlArchive
 from ebbtide.memory.archive import commit, memories
 from ebbtide.memory.archive.lineage import Lineage, Snapshot
-from ebbtide.memory.record import Event, Group, Owner, Tip
+from ebbtide.memory.record import Event, Group, Session, Tip
 
 _GLUE = "the of and to in is it you that was for on are with as his they at be this have".split()  # noqa: SIM905 (reads as a list of words)
 _SYLLABLES = "ka ro mi te lu sa no vi pe du ba gi fo ze hu ra ty ne wo ji".split()  # noqa: SIM905 (as above)
@@ -45,21 +45,23 @@ def group(turn: int, texts: Sequence[str], effort: str, events: Sequence[Event] 
     return Group(turn, messages, "2026-01-01T00:00:00Z", efforts, tuple(events))
 
 
-def write_turns(archive: SqlArchive, owner: Owner, groups: Iterable[Group], at_once: int) -> Tip:
+def write_turns(
+    archive: SqlArchive, session: Session, groups: Iterable[Group], at_once: int
+) -> Tip:
     """Write the turns of a new session with the statements of a commit; return its tip.
 
     So many are in a transaction.
     """
     with archive.database.writing() as connection:
-        session, tip, snapshot = commit.session_of(connection, owner), Tip(), Snapshot((), 0)
+        row, tip, snapshot = commit.session_of(connection, session), Tip(), Snapshot((), 0)
     left = iter(groups)
     while some := [*islice(left, at_once)]:
         with archive.database.writing() as connection:
             for one in some:
                 new = commit.Prepared.of_group(tip, one)
-                done = commit.commit(connection, session, tip, new, snapshot)
+                done = commit.commit(connection, row, tip, new, snapshot)
                 tip, snapshot = done.record.tip, done.snapshot
-                lineage = Lineage(lambda c=connection: c, session, snapshot)
-                memories.attend(connection, owner, lineage, done.record, moved=False)
-                session = replace(session, turns=session.turns + 1, newest=snapshot.row)
+                lineage = Lineage(lambda c=connection: c, row, snapshot)
+                memories.attend(connection, session, lineage, done.record, moved=False)
+                row = replace(row, turns=row.turns + 1, newest=snapshot.row)
     return tip

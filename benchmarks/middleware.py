@@ -26,7 +26,7 @@ from talks import TalkingModel, Turn, scripted
 
 from ebbtide import DiskArchive, EbbtideMiddleware
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.record import Session, Tip
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_messages, count_tools
 from ebbtide.nodes.turn.langchain_messages import to_dicts
 
@@ -84,9 +84,9 @@ class Side:
     def _texts(self) -> Iterator[str]:
         yield from (message.text for message in self.messages)
         if self.archive is not None:
-            owner = Owner("", "cost")
-            tip = self.archive.newest(owner) or Tip()
-            for record in self.archive.at(owner, tip).turns(range(1, tip.turn + 1)):
+            session = Session("", "cost")
+            tip = self.archive.newest(session) or Tip()
+            for record in self.archive.at(session, tip).turns(range(1, tip.turn + 1)):
                 yield from map(text, record.messages)
 
 

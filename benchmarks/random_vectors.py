@@ -6,10 +6,10 @@ import numpy as np
 import sqlalchemy as sa
 
 from ebbtide import SqlArchive
-from ebbtide.memory.archive.lineage import Lineage, Session, Snapshot
+from ebbtide.memory.archive.lineage import Lineage, SessionRow, Snapshot
 from ebbtide.memory.archive.schema import PASSAGE_BITS, is_sqlite, passage_id, turn_id, vectors
 from ebbtide.memory.archive.vectors import MOST, cosines
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from ebbtide.memory.search.embeddings import QueryEmbedding
 
 SIZE = 384
@@ -27,38 +27,38 @@ SELECT id, owner, :model, l2_normalize(
 """  # noqa: S608 (ours)
 
 
-def fill(archive: SqlArchive, owner: Owner, model: str, number: int, users: int) -> None:
+def fill(archive: SqlArchive, session: Session, model: str, number: int, users: int) -> None:
     """Write random vectors until there are so many, of as many users, each with the same share.
 
-    Those of the owner belong to turns of the session, those of the others to none.
+    Those of the user belong to turns of the session, those of the others to none.
     """
     with archive.database.writing() as connection:
-        session = Session.of(connection, owner)
+        stored = SessionRow.of(connection, session)
         columns = sa.func.count(), sa.func.max(vectors.c.id % _APART)
-        own = sa.select(*columns).where(vectors.c.owner == session.owner)
+        own = sa.select(*columns).where(vectors.c.owner == stored.user)
         known, last = connection.execute(own).one()
-        missing, first = number // users - known, passage_id(turn_id(session.id, 1)) + last + 1
-        if missing > session.turns * (_APART - last - 1):
-            raise SystemExit(f"{number:,} vectors are too many for {session.turns:,} turns")
-        turns = session.turns
+        missing, first = number // users - known, passage_id(turn_id(stored.id, 1)) + last + 1
+        if missing > stored.turns * (_APART - last - 1):
+            raise SystemExit(f"{number:,} vectors are too many for {stored.turns:,} turns")
+        turns = stored.turns
         rows = [(first + nth % turns * _APART + nth // turns, 0) for nth in range(missing)]
         rows += [
-            (passage_id(turn_id(session.id + other, 1)) + nth, other)
+            (passage_id(turn_id(stored.id + other, 1)) + nth, other)
             for other in range(1, users)
             for nth in range(number // users)
         ]
         for start in range(0, len(rows), _AT_ONCE):
             ids, others = zip(*rows[start : start + _AT_ONCE], strict=True)
-            owners = [session.owner + other for other in others]
+            sessions = [stored.user + other for other in others]
             if not is_sqlite(connection):
-                made = {"ids": [*ids], "owners": owners, "model": model}
+                made = {"ids": [*ids], "owners": sessions, "model": model}
                 connection.execute(sa.text(_RANDOM), made)
                 continue
             made = np.random.default_rng(start).standard_normal((len(ids), SIZE), np.float32)
             made /= np.linalg.norm(made, axis=1, keepdims=True)
             values = [
                 {"id": number, "owner": user, "model": model, "vector": row.tobytes()}
-                for number, user, row in zip(ids, owners, made, strict=True)
+                for number, user, row in zip(ids, sessions, made, strict=True)
             ]
             connection.execute(sa.insert(vectors), values)
     if archive.database.url.get_backend_name() == "postgresql":  # it does so itself in a while
@@ -69,16 +69,16 @@ def fill(archive: SqlArchive, owner: Owner, model: str, number: int, users: int)
     print(f"{number:,} vectors written", flush=True)
 
 
-def nearest_found(archive: SqlArchive, owner: Owner, meanings: list[QueryEmbedding]) -> float:
+def nearest_found(archive: SqlArchive, session: Session, meanings: list[QueryEmbedding]) -> float:
     """Return the share of the nearest vectors of a plain scan of all that a search finds."""
     shares = []
     with archive.database.reading() as connection:
-        session = Session.of(connection, owner)
-        lineage = Lineage(lambda: connection, session, Snapshot((), 0))
+        stored = SessionRow.of(connection, session)
+        lineage = Lineage(lambda: connection, stored, Snapshot((), 0))
         name = "vector" if is_sqlite(connection) else "vector_send(vector)"
         query = sa.select(vectors.c.id, sa.literal_column(name))
         ids, data = zip(
-            *connection.execute(query.where(vectors.c.owner == session.owner)), strict=True
+            *connection.execute(query.where(vectors.c.owner == stored.user)), strict=True
         )
         kind = np.dtype("<f4" if is_sqlite(connection) else ">f4")  # pgvector has a head of 4 bytes
         rows = np.stack([np.frombuffer(one[-4 * SIZE :], kind) for one in data]).astype("f4")

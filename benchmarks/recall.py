@@ -38,7 +38,7 @@ from ebbtide.memory.archive.protocol import Found
 from ebbtide.memory.context.hints import pointed_at
 from ebbtide.memory.efforts import EffortState, one_line
 from ebbtide.memory.messages import compact
-from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.record import Session, Tip
 from ebbtide.memory.running_turn import RunningTurn
 from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.memory.search.passages import excerpt, passage_spans
@@ -66,21 +66,21 @@ class ArchivedTalk:
     """An archived conversation, and its turns as text."""
 
     archive: DiskArchive
-    owner: Owner
+    session: Session
     tip: Tip
     logs: dict[int, str] = field(default_factory=dict)
 
     def search(self, text: str, embedder: Embedder | None = None) -> tuple[Found, ...]:
         """Return the passages for a question, best first."""
         meaning = embedder.meaning(text, Settings().semantic_floor) if embedder else None
-        return self.archive.at(self.owner, self.tip).search(text, _ALL, meaning)
+        return self.archive.at(self.session, self.tip).search(text, _ALL, meaning)
 
     def asked(
         self, text: str, embedder: Embedder | None = None, also: Sequence[str] = ()
     ) -> Mapping[str, Any]:
         """Return the result of the tool `search_efforts`, called with a question."""
         state = EffortState(self.tip.turn, None, {}, {}, {})
-        view, budget = past(self.archive, self.owner, self.tip), Settings().context_budget
+        view, budget = past(self.archive, self.session, self.tip), Settings().context_budget
         asking = (state, view, Settings(), count)
         work = RunningTurn(*asking, room=budget, free=budget, embedder=embedder)
         return dict(search_efforts(work, text, also=also)[1])
@@ -97,13 +97,13 @@ class ArchivedTalk:
 
     def hint(self, text: str) -> str | None:
         """Return the effort that a hint for this message would name."""
-        best = pointed_at(self.archive.at(self.owner, self.tip).pointing(text))
+        best = pointed_at(self.archive.at(self.session, self.tip).pointing(text))
         return best if isinstance(best, str) else None
 
     def log(self, turn: int) -> str:
         """Return a turn as text."""
         if turn not in self.logs:
-            (record,) = self.archive.at(self.owner, self.tip).turns([turn])
+            (record,) = self.archive.at(self.session, self.tip).turns([turn])
             self.logs[turn] = rendered(record.messages)
         return self.logs[turn]
 
@@ -111,7 +111,7 @@ class ArchivedTalk:
         """Yield turn and text of the excerpt of each passage, none twice."""
         places: set[tuple[int, int]] = set()
         for passage in passages:
-            (record,) = self.archive.at(self.owner, self.tip).turns([passage.turn])
+            (record,) = self.archive.at(self.session, self.tip).turns([passage.turn])
             part = None if passage.passage is None else excerpt(record.messages, passage.passage)
             if part and (passage.turn, part.end) not in places:
                 places.add((passage.turn, part.end))
@@ -123,7 +123,7 @@ def read(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
 
 
-def committed(archive: DiskArchive, owner: Owner, lines: Sequence[Any]) -> Tip:
+def committed(archive: DiskArchive, session: Session, lines: Sequence[Any]) -> Tip:
     """Commit a conversation; an effort is concluded in its last turn."""
     ends = [line for line in lines if "turn" not in line]
     tip = Tip()
@@ -136,7 +136,7 @@ def committed(archive: DiskArchive, owner: Owner, lines: Sequence[Any]) -> Tip:
         texts, name = (line["user"], line["assistant"]), line["effort"] or ""
         turn = replace(group(line["turn"], texts, name, events), at=line["at"])
         turn = replace(turn, messages=_with_calls(turn.messages, line.get("calls", ())))
-        tip = archive.commit(owner, tip, turn).tip
+        tip = archive.commit(session, tip, turn).tip
     return tip
 
 
@@ -304,8 +304,8 @@ def main() -> None:
 
 def _rows(lines: Sequence[Any], questions: Sequence[Any]) -> list[dict[str, str | float]]:
     with TemporaryDirectory() as folder, DiskArchive(folder, durable=False) as archive:
-        owner = Owner("talk", "t")
-        archived = ArchivedTalk(archive, owner, committed(archive, owner, lines))
+        session = Session("talk", "t")
+        archived = ArchivedTalk(archive, session, committed(archive, session, lines))
         return talked(archived, lines, questions)
 
 
@@ -317,8 +317,8 @@ def _row(
         for talk in talks:
             replay = replayed(archive, talk, size)
             if embedder:
-                archive.embed(replay.owner, embedder, replay.tip.turn)
-            archived_talks.append((ArchivedTalk(archive, replay.owner, replay.tip), replay))
+                archive.embed(replay.session, embedder, replay.tip.turn)
+            archived_talks.append((ArchivedTalk(archive, replay.session, replay.tip), replay))
             print(f"{talk.id}: {replay.tip.turn} turns replayed", flush=True)
         scores = [
             judged(archived, replay, question, embedder)

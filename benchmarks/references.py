@@ -41,7 +41,7 @@ from ebbtide import DiskArchive, Settings
 from ebbtide.memory.decay import collapsed, evicted
 from ebbtide.memory.efforts import EMPTY, Effort, EffortState, happened
 from ebbtide.memory.keywords import KeywordCache, about, evidence, keywords_of, passages_of
-from ebbtide.memory.record import Event, Group, Owner, Tip
+from ebbtide.memory.record import Event, Group, Session, Tip
 from ebbtide.memory.references import MANY, recent, referenced, said_mostly, shares, statements
 from ebbtide.memory.running_turn import RunningTurn
 from ebbtide.memory.tokens import count
@@ -155,7 +155,7 @@ class Judged(NamedTuple):
 def judged(archive: DiskArchive, rule: Rule, talk: Conversation) -> Judged:
     """Match the questions of a stored conversation with its efforts."""
     replay = replayed(archive, talk, _UTTERANCES)
-    view = past(archive, replay.owner, replay.tip)
+    view = past(archive, replay.session, replay.tip)
     read = rule.reader(_work(EMPTY, view), view.efforts(len(talk.sessions)).efforts)
     true, false, hits, errors = list[float](), list[float](), 0, 0
     for question in talk.questions:
@@ -169,14 +169,14 @@ def judged(archive: DiskArchive, rule: Rule, talk: Conversation) -> Judged:
 
 def remaining_summaries(archive: DiskArchive, rule: Rule, talk: Conversation) -> int:
     """Replay a conversation, and count the summaries that are in the context at its end."""
-    *_, state = replay_states(archive, rule, Owner("references", talk.id), session_turns(talk))
+    *_, state = replay_states(archive, rule, Session("references", talk.id), session_turns(talk))
     return len(state.summaries)
 
 
 def replay_states(
     archive: DiskArchive,
     rule: Rule,
-    owner: Owner,
+    session: Session,
     groups: Iterable[Group],
     settings: Settings = _DEFAULT,
 ) -> Iterator[EffortState]:
@@ -186,9 +186,9 @@ def replay_states(
         state = replace(state, turn=turn.turn, events=(), banners=())
         for event in turn.events:
             state = happened(state, event, line="")
-        state = rule.next_state(_work(state, ArchiveView(archive, owner, tip, turn)))
+        state = rule.next_state(_work(state, ArchiveView(archive, session, tip, turn)))
         state = evicted(collapsed(state, settings), settings, state.turn)
-        tip = archive.commit(owner, tip, replace(turn, events=state.events)).tip
+        tip = archive.commit(session, tip, replace(turn, events=state.events)).tip
         yield state
 
 
@@ -227,15 +227,15 @@ def pairs_of(
     groups, pairs = tuple(dialogue_turns(talk)), list[Pair]()
     begin = len(groups) - len(talk["after"])
     before: Iterable[str] = ()
-    owner, tip = Owner("references", talk["id"]), Tip()
-    for number, state in enumerate(replay_states(archive, rule, owner, groups, settings)):
+    session, tip = Session("references", talk["id"]), Tip()
+    for number, state in enumerate(replay_states(archive, rule, session, groups, settings)):
         if number >= begin:
             recognised = {
                 event["effort"] for event in state.events if event["type"] == "referenced"
             }
             mentions = talk["after"][number - begin]["mentions"]
             first = talk["efforts"][0]["id"]
-            work = _work(state, ArchiveView(archive, owner, tip, groups[number]))
+            work = _work(state, ArchiveView(archive, session, tip, groups[number]))
             read = rule.reader(work, work.known([*before]))
             scores = [read(said).scores for said in statements(groups[number].messages)]
             pairs += (
@@ -248,7 +248,7 @@ def pairs_of(
                 )
                 for name in before
             )
-        before, tip = tuple(state.summaries), archive.newest(owner) or Tip()
+        before, tip = tuple(state.summaries), archive.newest(session) or Tip()
     return pairs
 
 

@@ -25,7 +25,7 @@ from report import argument_parser, percent, write
 
 from ebbtide import DiskArchive
 from ebbtide.memory.efforts import EffortState
-from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.record import Session, Tip
 from ebbtide.memory.running_turn import RunningTurn
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import count
@@ -40,12 +40,12 @@ Way: TypeAlias = Callable[[str], Sequence[tuple[int, bool]]]
 """Returns the turns for a question, best first, each with whether it is a weak result."""
 
 
-def tool(archive: DiskArchive, owner: Owner, tip: Tip) -> Way:
+def tool(archive: DiskArchive, session: Session, tip: Tip) -> Way:
     """Return the search of the tool `search_efforts`."""
 
     def search(question: str) -> Sequence[tuple[int, bool]]:
         state = EffortState(tip.turn, None, {}, {}, {})
-        asking = (state, past(archive, owner, tip), Settings(), count)
+        asking = (state, past(archive, session, tip), Settings(), count)
         budget = Settings().context_budget
         _, answer, *_ = search_efforts(RunningTurn(*asking, room=budget, free=budget), question)
         return [
@@ -90,12 +90,12 @@ def main() -> None:
         for kind, questions in data["kinds"].items()
     }
     with TemporaryDirectory() as folder, DiskArchive(folder, durable=False) as archive:
-        owner, tip = Owner("kinds", "t"), Tip()
+        session, tip = Session("kinds", "t"), Tip()
         for number, (_, *texts) in enumerate(data["turns"], start=1):
-            tip = archive.commit(owner, tip, group(number, texts, "")).tip
+            tip = archive.commit(session, tip, group(number, texts, "")).tip
         texts = ["\n".join(said) for _, *said in data["turns"]]
         ways = {
-            "Ebbtide": tool(archive, owner, tip),
+            "Ebbtide": tool(archive, session, tip),
             "FTS5 unicode61": full_text(texts, "unicode61"),
             "FTS5 trigram": full_text(texts, "trigram"),
         }

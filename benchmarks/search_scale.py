@@ -36,7 +36,7 @@ from report import argument_parser, percent, spread, stored_bytes, timed, write
 
 from ebbtide import SqlArchive
 from ebbtide.memory.archive.schema import headed, said
-from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.record import Session, Tip
 from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.memory.settings import Settings
 
@@ -63,10 +63,10 @@ class Built:
     raw: int
 
 
-def built(archive: SqlArchive, owner: Owner, efforts: int) -> Built:
+def built(archive: SqlArchive, session: Session, efforts: int) -> Built:
     """Write efforts of two turns each if there are none, then measure the time of single turns."""
     chance, tip, queries, raw = random.Random(1), Tip(), [], 0
-    written = archive.newest(owner)
+    written = archive.newest(session)
     every = max(1, efforts // _QUERIES)
     for number in range(efforts):
         name = f"effort-{number}"
@@ -75,8 +75,8 @@ def built(archive: SqlArchive, owner: Owner, efforts: int) -> Built:
         summary = " ".join(texts[1][1].split()[:30])
         event = {"type": "concluded", "effort": name, "summary": summary}
         if written is None:
-            tip = archive.commit(owner, tip, group(tip.turn + 1, texts[0], name)).tip
-            tip = archive.commit(owner, tip, group(tip.turn + 1, texts[1], name, [event])).tip
+            tip = archive.commit(session, tip, group(tip.turn + 1, texts[0], name)).tip
+            tip = archive.commit(session, tip, group(tip.turn + 1, texts[1], name, [event])).tip
         if number % every == 0:
             words = " ".join(texts[0]).split()[::2]
             queries.append((name, " ".join(chance.sample(words, 5))))
@@ -87,23 +87,23 @@ def built(archive: SqlArchive, owner: Owner, efforts: int) -> Built:
     appends = []
     for _ in range(_APPENDS):
         turn = group(tip.turn + 1, (text(chance, 34), text(chance, 100)), "effort-0")
-        milliseconds, record = timed(lambda tip=tip, turn=turn: archive.commit(owner, tip, turn))
+        milliseconds, record = timed(lambda tip=tip, turn=turn: archive.commit(session, tip, turn))
         tip, appends = record.tip, [*appends, milliseconds]
     return Built(tip, queries, appends, raw)
 
 
 def searched(
-    place: Path | str, owner: Owner, session: Built, embedder: Embedder | None
+    place: Path | str, session: Session, number: Built, embedder: Embedder | None
 ) -> dict[str, Any]:
     """Return what a reopened archive takes to search a session."""
     with SqlArchive(place, durable=False) as archive:
-        opening, _ = timed(lambda: archive.newest(owner))
+        opening, _ = timed(lambda: archive.newest(session))
         times, cpu_times, server_times, first = [], [], [], []
-        for name, query in session.queries:
+        for name, query in number.queries:
             meaning = embedder.meaning(query, Settings().semantic_floor) if embedder else None
             start, server_start = process_time(), server_time(archive)
             milliseconds, results = timed(
-                lambda query=query, meaning=meaning: archive.at(owner, session.tip).search(
+                lambda query=query, meaning=meaning: archive.at(session, number.tip).search(
                     query, 5, meaning
                 )
             )
@@ -135,29 +135,29 @@ def measured(
     users: int = 1,
 ) -> Iterator[dict[str, Any]]:
     """Yield the row of one size, or one for each of these numbers of vectors."""
-    owner = Owner("scale", str(efforts))
+    session = Session("scale", str(efforts))
     with SqlArchive(place, durable=False) as archive:
-        session = built(archive, owner, efforts)
-        while embedder and archive.embed(owner, embedder, _OFTEN):
+        numbered = built(archive, session, efforts)
+        while embedder and archive.embed(session, embedder, _OFTEN):
             pass
     row = {"efforts": efforts}
-    row |= spread("append", session.appends) if session.appends else {}
+    row |= spread("append", numbered.appends) if numbered.appends else {}
     for number in numbers:
         with SqlArchive(place, durable=False) as archive:
-            fill(archive, owner, embedder.name, number, users)
-        found = searched(place, owner, session, embedder)
+            fill(archive, session, embedder.name, number, users)
+        found = searched(place, session, numbered, embedder)
         with SqlArchive(place, durable=False) as archive:
-            queries = [query for _, query in session.queries[:_EXACT]]
+            queries = [query for _, query in numbered.queries[:_EXACT]]
             meanings = [embedder.meaning(one, Settings().semantic_floor) for one in queries]
-            nearest = nearest_found(archive, owner, meanings)
+            nearest = nearest_found(archive, session, meanings)
         found["nearest found %"] = round(100 * nearest, 1)
         yield {**row, "vectors": number, "users": users, **found}
     if not numbers:
-        row |= searched(place, owner, session, embedder)
+        row |= searched(place, session, numbered, embedder)
         if isinstance(place, Path):
             stored = stored_bytes(place, "**/*.sqlite*")
-            row |= {"archive / raw": round(stored / session.raw, 2)}
-            row |= {"index / raw": round(index_bytes(place) / session.raw, 2)}
+            row |= {"archive / raw": round(stored / numbered.raw, 2)}
+            row |= {"index / raw": round(index_bytes(place) / numbered.raw, 2)}
         yield row
 
 

@@ -19,10 +19,10 @@ from made_up import group, text
 from report import argument_parser, percent, spread, stored_bytes, timed, write
 
 from ebbtide import DiskArchive
-from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.record import Session, Tip
 
 _USER = "scale"
-_OWNER = Owner(_USER, "asking")
+_OWNER = Session(_USER, "asking")
 _EFFORTS = 3
 """Efforts of a session."""
 _QUERIES = 200
@@ -33,27 +33,29 @@ _OFTEN = 1_000
 """Sessions between two lines that say how far it is."""
 
 
-def sessions(count: int) -> Iterator[Owner]:
-    """Yield the owners of the sessions that are searched."""
+def sessions(count: int) -> Iterator[Session]:
+    """Yield the sessions that are searched."""
     for number in range(count):
-        yield Owner(_USER, f"session-{number}")
+        yield Session(_USER, f"session-{number}")
 
 
 def built(archive: DiskArchive, count: int) -> list[tuple[tuple[str, str], str]]:
     """Write sessions, and return queries, each with the thread and the effort of its words."""
     chance, queries = random.Random(1), []
-    for number, owner in enumerate(sessions(count), 1):
+    for number, session in enumerate(sessions(count), 1):
         tip = Tip()
         for name in (f"effort-{at}" for at in range(_EFFORTS)):
-            tip, summary = concluded(archive, owner, tip, name, chance)
-            queries.append(((owner.thread, name), " ".join(chance.sample(summary.split()[::2], 4))))
+            tip, summary = concluded(archive, session, tip, name, chance)
+            queries.append(
+                ((session.thread, name), " ".join(chance.sample(summary.split()[::2], 4)))
+            )
         if number % _OFTEN == 0:
             print(f"{number:,} of {count:,} sessions written", flush=True)
     return queries[:: max(1, len(queries) // _QUERIES)]
 
 
 def concluded(
-    archive: DiskArchive, owner: Owner, tip: Tip, name: str, chance: random.Random
+    archive: DiskArchive, session: Session, tip: Tip, name: str, chance: random.Random
 ) -> tuple[Tip, str]:
     """Commit a turn that opens and concludes an effort; return the tip and the summary."""
     summary = text(chance, 40)
@@ -63,7 +65,7 @@ def concluded(
         {"type": "concluded", "effort": name, "summary": summary, **fields},
     )
     turn = group(tip.turn + 1, [text(chance, 34)], name, events)
-    return archive.commit(owner, tip, turn).tip, summary
+    return archive.commit(session, tip, turn).tip, summary
 
 
 def measured(folder: Path, count: int) -> dict[str, Any]:
@@ -77,7 +79,7 @@ def measured(folder: Path, count: int) -> dict[str, Any]:
             milliseconds, results = timed(lambda query=query: archive.elsewhere(_OWNER, query, 5))
             times.append(milliseconds)
             best = next((result for result in results if result.effort), None)
-            first.append(bool(best) and (best.owner.thread, best.effort.id) == expected)
+            first.append(bool(best) and (best.session.thread, best.effort.id) == expected)
         changed = [*_changed(archive, count, queries[0][1])]
     return {
         "sessions": count,
@@ -93,9 +95,9 @@ def measured(folder: Path, count: int) -> dict[str, Any]:
 def _changed(archive: DiskArchive, count: int, query: str) -> Iterator[float]:
     """Yield the milliseconds of a search right after another session concluded an effort."""
     chance = random.Random(2)
-    for owner in islice(cycle(sessions(count)), _CHANGES):
-        tip = archive.newest(owner) or Tip()
-        concluded(archive, owner, tip, f"new-{tip.turn}", chance)
+    for session in islice(cycle(sessions(count)), _CHANGES):
+        tip = archive.newest(session) or Tip()
+        concluded(archive, session, tip, f"new-{tip.turn}", chance)
         yield timed(lambda: archive.elsewhere(_OWNER, query, 5))[0]
 
 

@@ -16,8 +16,8 @@ from ..memory.archive.sql import SqlArchive
 from ..memory.archive.transfer import Moved, copy
 from ..memory.errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
 from ..memory.names import session_label
-from ..memory.record import Owner
-from .home import HISTORY, AnySession, ConfigFile, Json, Root, Session, User, configured
+from ..memory.record import Session
+from .home import HISTORY, AnySession, ConfigFile, Json, Root, SessionName, User, configured
 from .inspect import ChatAgents, inspector
 from .printable import discreet, in_line, print_json
 
@@ -31,7 +31,7 @@ app = typer.Typer(
 
 @app.command()
 def verify(
-    session: AnySession = None,
+    checked: AnySession = None,
     root: Root = None,
     user: User = None,
     config: ConfigFile = None,
@@ -41,17 +41,17 @@ def verify(
     """Check every stored record. The exit code is 1 if something is damaged or missing."""
     home = configured(root, user, config)
     with home.archive() as archive:
-        owners = _sessions_named(archive, home.user, session)
+        sessions = _sessions_named(archive, home.user, checked)
         of_file = archive.verify_file()  # once, however many sessions it has
-        checks = [_Check.of(archive, owner) for owner in owners]
+        checks = [_Check.of(archive, session) for session in sessions]
     damaged = bool(of_file) or any(check.damage for check in checks)
     if json:
         print_json({"file": of_file, "sessions": checks})
     else:
         lines = [_line(finding).strip() for finding in of_file]
         lines += [line for check in checks for line in check.lines()]
-        typer.echo("\n".join(lines if owners else [*lines, home.no_sessions]))
-    raise typer.Exit(int(damaged or not owners))
+        typer.echo("\n".join(lines if sessions else [*lines, home.no_sessions]))
+    raise typer.Exit(int(damaged or not sessions))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +64,17 @@ class _Check:
     findings: tuple[Finding, ...]
 
     @classmethod
-    def of(cls, archive: Archive, owner: Owner) -> Self:
+    def of(cls, archive: Archive, session: Session) -> Self:
         """Check a session."""
         turns = 0
         try:
-            findings = archive.verify(owner)
+            findings = archive.verify(session)
             damage = sum(finding.fatal for finding in findings)
-            tip = None if damage else archive.newest(owner)
+            tip = None if damage else archive.newest(session)
             turns = tip.turn if tip else 0
         except ArchiveFormatError as error:  # the other sessions are checked all the same
             findings, damage = (Finding("archive", str(error)),), 1
-        return cls(session_label(owner), turns, damage, findings)
+        return cls(session_label(session), turns, damage, findings)
 
     def lines(self) -> Iterator[str]:
         """Yield the lines about the session."""
@@ -86,7 +86,7 @@ class _Check:
 
 @app.command()
 def export(  # noqa: PLR0913, PLR0917 (the options that every command has)
-    session: Session,
+    session: SessionName,
     target: Annotated[Path, typer.Argument(help="New folder, or new file for Markdown or HTML.")],
     form: Annotated[
         Literal["folder", "markdown", "html"],
@@ -105,35 +105,35 @@ def export(  # noqa: PLR0913, PLR0917 (the options that every command has)
     """
     home = configured(root, user, config)
     with home.archive() as archive:
-        owners = _sessions_named(archive, home.user, session)
-        exact = [owner for owner in owners if session_label(owner) == session]
-        owner, *namesakes = exact or owners
+        sessions = _sessions_named(archive, home.user, session)
+        exact = [chosen for chosen in sessions if session_label(chosen) == session]
+        chosen, *namesakes = exact or sessions
         if namesakes:
-            names = ", ".join(repr(session_label(namesake)) for namesake in (owner, *namesakes))
+            names = ", ".join(repr(session_label(namesake)) for namesake in (chosen, *namesakes))
             state = f"{session!r} is the thread of several sessions"
             raise ArchiveError(f"{state}: name one of {names}")
         if form == "folder":
-            export_folder(archive, owner, target)
-            damaged = any(finding.fatal for finding in archive.verify(owner))
+            export_folder(archive, chosen, target)
+            damaged = any(finding.fatal for finding in archive.verify(chosen))
         else:
-            tip = archive.newest(owner)
+            tip = archive.newest(chosen)
             if tip is None:
-                raise SessionNotFoundError(owner.thread)
+                raise SessionNotFoundError(chosen.thread)
             if form == "markdown":
-                export_markdown(archive, owner, tip, target)
+                export_markdown(archive, chosen, tip, target)
             else:
                 write = inspector("export").export_html
-                write(archive, owner, tip, target, turns=turns)
+                write(archive, chosen, tip, target, turns=turns)
             damaged = False
-    typer.echo(in_line(f"Wrote {session_label(owner)} to {target}"))
+    typer.echo(in_line(f"Wrote {session_label(chosen)} to {target}"))
     if damaged:
-        state = f"session {session_label(owner)!r} is damaged, and {str(target)!r} with it"
+        state = f"session {session_label(chosen)!r} is damaged, and {str(target)!r} with it"
         raise ArchiveError(f"{state}: `ebbtide archive verify` says where")
 
 
 @app.command()
 def delete(
-    thread: Session,
+    thread: SessionName,
     root: Root = None,
     user: User = None,
     config: ConfigFile = None,
@@ -146,7 +146,7 @@ def delete(
     """
     home = configured(root, user, config, model="scripted")  # nothing is asked of a model
     with home.archive() as archive:
-        threads = [owner.thread for owner in _sessions_named(archive, home.user, thread)]
+        threads = [session.thread for session in _sessions_named(archive, home.user, thread)]
         name = thread if thread in threads else threads[0]
         tips = [archive.newest(o) for o in archive.sessions(home.user) if o.thread == name]
         turns = sum(tip.turn for tip in tips if tip)
@@ -186,7 +186,7 @@ def duplicate(
 
 def _print_session(session: Moved) -> None:
     state = _counted(session.turns, "turn") if session.fresh else "there already"
-    typer.echo(in_line(f"{session.owner.user_label}: {session_label(session.owner)}: {state}"))
+    typer.echo(in_line(f"{session.session.user_label}: {session_label(session.session)}: {state}"))
 
 
 def _print_total(moved: tuple[Moved, ...]) -> None:
@@ -204,10 +204,10 @@ def _line(finding: Finding) -> str:
     return in_line(f"  {finding.where}: {'' if finding.fatal else 'note: '}{finding.what}")
 
 
-def _sessions_named(archive: Archive, user: str, name: str | None) -> list[Owner]:
+def _sessions_named(archive: Archive, user: str, name: str | None) -> list[Session]:
     """Return the sessions of a user: all, or those whose label or thread is `name`."""
-    owners = archive.sessions(user)
+    sessions = archive.sessions(user)
     if name is None:
-        return [*owners]
-    matches = [owner for owner in owners if name in {owner.thread, session_label(owner)}]
-    return matches or [Owner(user, name)]  # unknown, or too damaged to be listed
+        return [*sessions]
+    matches = [session for session in sessions if name in {session.thread, session_label(session)}]
+    return matches or [Session(user, name)]  # unknown, or too damaged to be listed

@@ -303,7 +303,7 @@ def _attention(talk: Conversation, words: str) -> Page:
 
 @_command("/stats", "what the memory did, and what the context cost", bare=True)
 def _stats(talk: Conversation, _words: str) -> Page:
-    yield from stats_tables(talk.owner.thread, talk.command(commands.astats))
+    yield from stats_tables(talk.session.thread, talk.command(commands.astats))
 
 
 @_command("/undo", "go back one turn or one command; nothing is lost", bare=True)

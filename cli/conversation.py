@@ -24,7 +24,7 @@ from ..graph.agent import create_memory_agent
 from ..graph.commands.change import arestore
 from ..graph.commands.threads import place_of
 from ..memory.errors import ArchiveError, SettingsError
-from ..memory.record import Owner
+from ..memory.record import Session
 from .home import CHECKPOINTS, HISTORY, Home, as_settings_error, name_given
 
 Result = TypeVar("Result")
@@ -36,14 +36,14 @@ class Conversation:
 
     _runner: asyncio.Runner
     _agent: CompiledStateGraph[Any, Any, Any, Any]
-    owner: Owner
+    session: Session
     history: Path
     budget: int
     restored: bool = False
 
     @property
     def _config(self) -> RunnableConfig:
-        return {"configurable": {"thread_id": self.owner.thread, "user_id": self.owner.user}}
+        return {"configurable": {"thread_id": self.session.thread, "user_id": self.session.user}}
 
     @property
     def turn(self) -> int:
@@ -115,7 +115,7 @@ def conversation(
     `agent` is `module:name` of an agent of the application; without it one is made, with further
     `options` of `create_memory_agent`. Raises `SettingsError` if one of them cannot be used.
     """
-    owner = Owner(home.user, name_given(thread, "--thread"))
+    session = Session(home.user, name_given(thread, "--thread"))
     model = None if agent else home.chat_model()
     folder = home.chat_folder()
     with asyncio.Runner() as runner, ExitStack() as stack:
@@ -133,8 +133,8 @@ def conversation(
         else:
             made.checkpointer = _checkpointer(path, runner, stack)
         budget = parts.settings.context_budget
-        talk = Conversation(runner, made, owner, folder / HISTORY, budget)
-        talk.restored = talk.is_new() and parts.archive.newest(owner) is not None
+        talk = Conversation(runner, made, session, folder / HISTORY, budget)
+        talk.restored = talk.is_new() and parts.archive.newest(session) is not None
         if talk.restored:
             talk.command(arestore)
         yield talk

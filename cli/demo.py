@@ -19,7 +19,7 @@ from rich.text import Text
 
 from ..graph.commands.look import astats
 from ..memory.metrics import Report, TurnTokens
-from ..memory.record import Owner
+from ..memory.record import Session
 from ..memory.settings import Settings
 from .conversation import conversation
 from .home import Home
@@ -135,11 +135,11 @@ def _play(home: Home, thread: str, page: "_Page") -> Report:
 
 def _results(home: Home, thread: str, stats: Report) -> list[tuple[str, str]]:
     """Return pairs of title and text: figures of `ebbtide stats`, efforts, archive."""
-    owner = Owner(home.user, thread)
+    session = Session(home.user, thread)
     with home.archive() as archive:
-        (tip,) = archive.tips(owner)
-        efforts = archive.at(owner, tip).efforts(len(SCRIPT)).efforts
-        findings = archive.verify(owner)
+        (tip,) = archive.tips(session)
+        efforts = archive.at(session, tip).efforts(len(SCRIPT)).efforts
+        findings = archive.verify(session)
     break_even = max(turn.turn for turn in stats.turns if turn.total >= turn.last_full_history)
     last, saved = stats.turns[-1], 1 - stats.sent / stats.full_history
     statuses = " and ".join({effort.status for effort in efforts})

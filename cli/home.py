@@ -47,7 +47,7 @@ def _session_names(context: typer.Context, incomplete: str) -> list[str]:
     with suppress(EbbtideError, OSError):
         home = _home_of(context)
         with home.archive() as archive:
-            names = (in_line(session_label(owner)) for owner in archive.sessions(home.user))
+            names = (in_line(session_label(session)) for session in archive.sessions(home.user))
             return choosing(names)(incomplete)
     return []
 
@@ -74,7 +74,7 @@ def choosing(names: Iterable[str]) -> Callable[[str], list[str]]:
     return complete
 
 
-Session = Annotated[
+SessionName = Annotated[
     str,
     typer.Argument(
         help="Name of the session: its thread, or `thread (namespace)` in a larger graph.",

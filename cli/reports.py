@@ -19,7 +19,7 @@ from ..memory.errors import ArchiveFormatError, SessionNotFoundError
 from ..memory.memories import UserMemories
 from ..memory.metrics import MEANINGS, Cost, Report, report
 from ..memory.names import session_label
-from ..memory.record import Owner, Tip
+from ..memory.record import Session, Tip
 from ..memory.settings import Settings
 from ..memory.transcript import clipped, first_words
 from ..memory.view import every_commit
@@ -69,16 +69,16 @@ class _Session:
     last_message: str = ""
 
     @classmethod
-    def of(cls, archive: Archive, owner: Owner) -> Self:
+    def of(cls, archive: Archive, session: Session) -> Self:
         """Read the figures of a session."""
-        name = session_label(owner)
+        name = session_label(session)
         try:
-            tip = archive.newest(owner)
+            tip = archive.newest(session)
         except ArchiveFormatError:
             return cls(name)
         if tip is None:
             return cls(name, 0, 0)
-        branch = archive.at(owner, tip)
+        branch = archive.at(session, tip)
         records = branch.turns([tip.turn])
         efforts = branch.efforts(0).total
         if not records:
@@ -100,14 +100,14 @@ def sessions(
     """List the sessions of a user."""
     home = configured(root, user, config)
     with home.archive() as archive:
-        found = [_Session.of(archive, owner) for owner in archive.sessions(home.user)]
+        found = [_Session.of(archive, session) for session in archive.sessions(home.user)]
     if json:
         print_json(found)
         return
-    names = _whole("Thread", [session.session for session in found])
+    names = _whole("Thread", [shown.session for shown in found])
     table = Table(names, *_figures("Turns", "Efforts"), "Last activity", "Last message")
-    for session in found:
-        table.add_row(*(Text(in_line(cell)) for cell in session.cells()))
+    for shown in found:
+        table.add_row(*(Text(in_line(cell)) for cell in shown.cells()))
     console = Console(highlight=False)
     page = fitted(table, console) if table.row_count else Text(f"{home.no_sessions}.")
     console.print(page, soft_wrap=not table.row_count)
@@ -127,33 +127,33 @@ def stats(  # noqa: PLR0913 (the options of a command)
     home = configured(root, user, config)
     console = Console(highlight=False)
     with home.archive() as archive:
-        owners = [
-            owner
-            for owner in archive.sessions(home.user)
-            if session in {None, owner.thread, session_label(owner)}
+        sessions = [
+            one
+            for one in archive.sessions(home.user)
+            if session in {None, one.thread, session_label(one)}
         ]
-        if session is not None and not owners:
+        if session is not None and not sessions:
             raise SessionNotFoundError(session)
         if json:
-            print_json([_data(archive, owner, rates) for owner in owners])
-        elif not owners:
+            print_json([_data(archive, one, rates) for one in sessions])
+        elif not sessions:
             console.print(Text(f"{home.no_sessions}."), soft_wrap=True)
         else:
-            for owner in owners:
-                figures = _report(archive, owner)
-                for table in stats_tables(session_label(owner), figures, rates):
+            for one in sessions:
+                figures = _report(archive, one)
+                for table in stats_tables(session_label(one), figures, rates):
                     console.print(fitted(table, console))
 
 
-def _report(archive: Archive, owner: Owner) -> Report:
-    return report([*every_commit(archive, owner, archive.newest(owner) or Tip())])
+def _report(archive: Archive, session: Session) -> Report:
+    return report([*every_commit(archive, session, archive.newest(session) or Tip())])
 
 
-def _data(archive: Archive, owner: Owner, prices: Sequence[float] | None) -> dict[str, Any]:
+def _data(archive: Archive, session: Session, prices: Sequence[float] | None) -> dict[str, Any]:
     """Return the report of a session as data, with money if there are prices."""
-    figures = _report(archive, owner)
+    figures = _report(archive, session)
     money = {cost.purpose: cost.money(*prices) for cost in figures.costs} if prices else None
-    return {"session": session_label(owner), **asdict(figures), "money": money}
+    return {"session": session_label(session), **asdict(figures), "money": money}
 
 
 def stats_tables(

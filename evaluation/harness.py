@@ -293,8 +293,8 @@ def matches(
         else:
             pairs.append((at, place))
             del unpaired[place]
-    owners = assigned(_choices(inexact, unpaired, similarity, threshold))
-    return tuple(sorted([*pairs, *((at, place) for place, at in owners.items())]))
+    sessions = assigned(_choices(inexact, unpaired, similarity, threshold))
+    return tuple(sorted([*pairs, *((at, place) for place, at in sessions.items())]))
 
 
 def agreement(
@@ -354,17 +354,17 @@ def assigned(choices: Mapping[int, Sequence[int]]) -> dict[int, int]:
     >>> assigned({0: [0, 1], 1: [0]})
     {0: 1, 1: 0}
     """
-    owners: dict[int, int] = {}
+    sessions: dict[int, int] = {}
 
     def placed(quote: int, tried: set[int]) -> bool:
         for sentence in choices[quote]:
             if sentence not in tried:
                 tried.add(sentence)
-                if sentence not in owners or placed(owners[sentence], tried):
-                    owners[sentence] = quote
+                if sentence not in sessions or placed(sessions[sentence], tried):
+                    sessions[sentence] = quote
                     return True
         return False
 
     for quote in choices:
         placed(quote, set())
-    return owners
+    return sessions

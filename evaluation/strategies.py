@@ -257,9 +257,9 @@ class EbbtideAgent(Strategy):
         ]
         messages: Any = from_dicts([message for part in parts for message in part.messages])
         thread = thread_at(agent, _CONFIG)
-        log = [entry["told"] for entry in read(self._archive, thread.owner).extractions]
+        log = [entry["told"] for entry in read(self._archive, thread.session).extractions]
         passes, self._pass_count = log[self._pass_count :], len(log)
-        newest = self._archive.at(thread.owner, thread.tip).compression(_NAME)
+        newest = self._archive.at(thread.session, thread.tip).compression(_NAME)
         return Context(
             tuple(messages),
             quotes=tuple(item.quote for item in newest.current) if newest else None,

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from ebbtide import DiskArchive, Settings, commands, create_memory_agent
 from ebbtide.graph.models import choose_model
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from ebbtide.memory.transcript import transcript
 
 LIMITS = "Let's work on the rate limits: 100 requests a minute, because the database stops at 4000"
@@ -66,8 +66,8 @@ def say(agent: Any, words: str) -> list[tuple[list[int], str]]:
 
 def read(archive: DiskArchive, name: str) -> tuple[str, Any]:
     """Return the log of an effort and its entry in the archive."""
-    (tip,) = archive.tips(owner := Owner("", "slice2"))
-    branch = archive.at(owner, tip)
+    (tip,) = archive.tips(session := Session("", "slice2"))
+    branch = archive.at(session, tip)
     turns = branch.turns(branch.turns_of(name))
     return transcript(turns), branch.efforts_named([name])[0]
 

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 
 from ..memory.errors import InputError, SessionNotFoundError
 from ..memory.messages import clean
-from ..memory.record import Owner
+from ..memory.record import Session
 from ..memory.settings import Settings, resolve
 from ..nodes.application_tools import ToolErrors, application_tools
 from ..nodes.assemble_context import assemble_context
@@ -38,8 +38,8 @@ from ..nodes.turn.checkpoints import (
     left_messages,
     named_user,
 )
-from ..nodes.turn.owner import user_of
 from ..nodes.turn.parts import AgentParts, name_of
+from ..nodes.turn.session import user_of
 from ..nodes.turn.state import (
     AgentState,
     InputState,
@@ -305,14 +305,14 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         parts: AgentParts = cast("Any", self.builder).parts
         chosen = ensure_config(merge_configs(self.config, config))["configurable"]
         user = user_of(resolve(kwargs.get("context"), parts.settings), chosen)
-        owner, archive = Owner(user, clean(str(chosen.get("thread_id")))), parts.archive
+        session, archive = Session(user, clean(str(chosen.get("thread_id")))), parts.archive
         config = merge_configs(config, named_user(archive, user))
         goes_on = bool(chosen.get("checkpoint_id")) or not isinstance(update, Mapping)
         is_of_others = found is not None and is_of_another(found.metadata, archive, user)
         if "thread_id" in chosen:
             with archive.together(inf):  # `begin_turn` reads it again
-                if not archive.owns(owner) or (is_of_others and goes_on):
-                    raise SessionNotFoundError(owner.thread)
+                if not archive.owns(session) or (is_of_others and goes_on):
+                    raise SessionNotFoundError(session.thread)
         left: list[BaseMessage] = []
         if found is not None and is_of_others:
             left, found = [RemoveMessage(id=REMOVE_ALL_MESSAGES)], None
@@ -323,7 +323,7 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         said = update.get("messages", [])
         if said == [] and (is_of_others or not left):
             state = unpacked(found.checkpoint["channel_values"]) if found else TurnState()
-            if is_all_answered(state, owner, archive):
+            if is_all_answered(state, session, archive):
                 raise InputError(len(state.get("messages", [])))
         messages = input_messages(said)
         if messages is None or not (left or messages):  # malformed ones are left to LangGraph

@@ -48,8 +48,8 @@ from ..nodes.memory_tools import amemory_tools, memory_tools
 from ..nodes.persist import persist
 from ..nodes.turn.arrivals import unarchived
 from ..nodes.turn.langchain_messages import messages_in_state, to_dicts
-from ..nodes.turn.owner import owner_of
 from ..nodes.turn.parts import READ_CACHE_SECONDS, AgentParts
+from ..nodes.turn.session import session_of
 from ..nodes.turn.state import TurnState, repacked, state_after, unpacked, updated
 from ..nodes.turn.turn import archive_left_rounds, read_state, running
 from .agent import build_memory_graph, tool_parts
@@ -149,7 +149,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         state = whole_turn(with_message_ids(state))
         turn_state, is_named = read_state(state, runtime, self._initial), False
         try:
-            owner_of(turn_state, runtime, self._settings(runtime))
+            session_of(turn_state, runtime, self._settings(runtime))
             is_named = True
             update = begin_turn(turn_state, runtime, parts=self.sized(state))
         except (SessionNotFoundError, SettingsError) as error:
@@ -302,11 +302,11 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     def _check_user(self, runtime: Any) -> None:
         """Raise `SessionNotFoundError` if the thread is another user's."""
-        owner = owner_of(cast("TurnState", {}), runtime, self._settings(runtime))
+        session = session_of(cast("TurnState", {}), runtime, self._settings(runtime))
         archive = self._initial.archive
         with archive.together(READ_CACHE_SECONDS):
-            if not archive.owns(owner):
-                raise SessionNotFoundError(owner.thread)
+            if not archive.owns(session):
+                raise SessionNotFoundError(session.thread)
 
     def _settings(self, runtime: Runtime[Any]) -> Settings:
         return resolve(runtime.context, self._initial.settings)

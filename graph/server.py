@@ -35,7 +35,7 @@ from ..memory.errors import (
     TurnRunningError,
 )
 from ..memory.settings import Settings
-from ..nodes.turn.owner import user_of
+from ..nodes.turn.session import user_of
 from .commands import by_hand, change, look, on_attention
 from .commands.threads import Agent, thread_at
 from .erase.erase import delete_session, delete_user, erase

@@ -4,18 +4,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..memory.archive.protocol import Archive
-from ..memory.record import Owner, Tip
+from ..memory.record import Session, Tip
 
 _MOST = 50
 """Branches that the page shows, those with the most turns."""
 
 
-def branches(archive: Archive, owner: Owner) -> list[dict[str, Any]]:
+def branches(archive: Archive, session: Session) -> list[dict[str, Any]]:
     """Return the end of each branch, and where it left another one; the longest has left none."""
     found: list[dict[str, Any]] = []
     known: list[tuple[Tip, Mapping[int, str]]] = []
-    for end in sorted(archive.tips(owner), key=lambda tip: -tip.turn)[:_MOST]:
-        ids = archive.at(owner, end).ids(range(1, end.turn + 1))
+    for end in sorted(archive.tips(session), key=lambda tip: -tip.turn)[:_MOST]:
+        ids = archive.at(session, end).ids(range(1, end.turn + 1))
         shared = [(_shared(ids, others), tip) for tip, others in known]
         entry: dict[str, Any] = {"turn": end.turn, "id": end.id}
         if shared:

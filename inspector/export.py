@@ -6,7 +6,7 @@ from pathlib import Path
 from ..memory.archive.protocol import Archive
 from ..memory.errors import ArchiveError
 from ..memory.names import numbers
-from ..memory.record import Owner, Tip
+from ..memory.record import Session, Tip
 from . import page, payload, prompts
 
 MOST_TURNS = 1_000
@@ -17,7 +17,7 @@ PROMPTS = 50
 
 
 def export_html(
-    archive: Archive, owner: Owner, tip: Tip, path: str | os.PathLike[str], *, turns: str = ""
+    archive: Archive, session: Session, tip: Tip, path: str | os.PathLike[str], *, turns: str = ""
 ) -> None:
     """Write the turns that a tip sees, or those of a list such as "1-500", to a new file.
 
@@ -26,9 +26,9 @@ def export_html(
     """
     chosen = sorted(numbers(turns)) or range(max(1, tip.turn - MOST_TURNS + 1), tip.turn + 1)
     with archive.together():
-        session = payload.whole(archive, owner, tip, chosen)
-        sent = prompts.listed(archive, owner, tip, session["turns"][-PROMPTS:])
-    content = page.standalone({**session, **sent})
+        shown = payload.whole(archive, session, tip, chosen)
+        sent = prompts.listed(archive, session, tip, shown["turns"][-PROMPTS:])
+    content = page.standalone({**shown, **sent})
     try:
         with Path(path).open("x", encoding="utf-8", newline="\n") as file:
             file.write(content)

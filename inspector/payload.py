@@ -19,7 +19,7 @@ from ..memory.errors import RequestError, SessionNotFoundError, ToolError, TurnN
 from ..memory.messages import Message, calls
 from ..memory.metrics import MEANINGS, Report, report
 from ..memory.names import hyphenated, ranges, session_label, session_name
-from ..memory.record import Event, Owner, Record, Tip
+from ..memory.record import Event, Record, Session, Tip
 from ..memory.references import own_words, statements
 from ..memory.running_turn import RunningTurn
 from ..memory.search.embeddings import Embedder
@@ -57,8 +57,8 @@ _OF_A_CALL = ("tokens", "budget", "prefix", "usage")
 """What the page shows of a call's event; the rest renders its prompt."""
 
 
-def session(
-    archive: Archive, owner: Owner, tip: Tip | None = None, settings: Settings | None = None
+def overview(
+    archive: Archive, session: Session, tip: Tip | None = None, settings: Settings | None = None
 ) -> dict[str, Any]:
     """Return what the page shows of a session: one entry a turn, one an effort, and the metrics.
 
@@ -66,8 +66,8 @@ def session(
 
     Without a `tip` it is the newest branch. Raises `SessionNotFoundError`.
     """
-    tip = seen_from(archive, owner, tip)
-    commits = [*every_commit(archive, owner, tip)]
+    tip = seen_from(archive, session, tip)
+    commits = [*every_commit(archive, session, tip)]
     metrics = report(commits)
     baselines = {turn.turn: turn for turn in metrics.turns}
     talked = [record for record in commits if record.status != "command"]
@@ -80,24 +80,28 @@ def session(
             entry["last_full_history"] = baseline.last_full_history
         entries.append(entry)
     return {
-        "session": {**named(owner), "turn": tip.turn, "id": tip.id},
+        "session": {**named(session), "turn": tip.turn, "id": tip.id},
         "turns": entries,
-        "efforts": _efforts(archive, owner, tip, commits),
-        "standing": standing(archive, owner, commits[-1], settings or Settings()),
+        "efforts": _efforts(archive, session, tip, commits),
+        "standing": standing(archive, session, commits[-1], settings or Settings()),
         "metrics": _metrics(metrics),
-        "branches": branches(archive, owner),
+        "branches": branches(archive, session),
     }
 
 
 def turn(
-    archive: Archive, owner: Owner, tip: Tip | None, number: int, settings: Settings | None = None
+    archive: Archive,
+    session: Session,
+    tip: Tip | None,
+    number: int,
+    settings: Settings | None = None,
 ) -> dict[str, Any]:
     """Return one turn with its texts: messages, events, and what each call sent.
 
     Raises `SessionNotFoundError`, `TurnNotFoundError`.
     """
-    tip = seen_from(archive, owner, tip)
-    view = past(archive, owner, tip)
+    tip = seen_from(archive, session, tip)
+    view = past(archive, session, tip)
     found = {record.turn: record for record in view.turns([number - 1, number])}
     record = found.get(number)
     if record is None:
@@ -108,7 +112,7 @@ def turn(
         "id": record.id,
         "calls": _calls(record, found.get(number - 1)),
         "messages": [_message(message) for message in messages],
-        "standing": standing(archive, owner, record, settings or Settings()),
+        "standing": standing(archive, session, record, settings or Settings()),
     }
 
 
@@ -116,14 +120,14 @@ def sessions(archive: Archive, users: Iterable[str]) -> list[dict[str, Any]]:
     """Return the sessions of these users, each with its newest turn and what began it."""
     found = []
     for user in users:
-        for owner in archive.sessions(user):
-            tip = archive.newest(owner)
+        for session in archive.sessions(user):
+            tip = archive.newest(session)
             if tip is None:
                 continue
-            record = next(iter(archive.at(owner, tip).turns([tip.turn])), None)
+            record = next(iter(archive.at(session, tip).turns([tip.turn])), None)
             at, messages = (record.at, record.messages) if record else ("", ())
             said = first_words(messages, _SAID)
-            found.append({**named(owner), "turn": tip.turn, "at": at, "said": said})
+            found.append({**named(session), "turn": tip.turn, "at": at, "said": said})
     return sorted(found, key=lambda entry: str(entry["at"]), reverse=True)
 
 
@@ -145,21 +149,21 @@ def encodable(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-def named(owner: Owner) -> dict[str, str]:
+def named(session: Session) -> dict[str, str]:
     """Return what tells a session from others."""
     return {
-        "user": owner.user,
-        "name": session_name(owner),
-        "label": session_label(owner),
-        "thread": owner.thread,
+        "user": session.user,
+        "name": session_name(session),
+        "label": session_label(session),
+        "thread": session.thread,
     }
 
 
-def seen_from(archive: Archive, owner: Owner, tip: Tip | None) -> Tip:
+def seen_from(archive: Archive, session: Session, tip: Tip | None) -> Tip:
     """Return the tip with its number, the newest if None; raises `SessionNotFoundError`."""
-    found = archive.newest(owner) if tip is None else archive.at(owner, tip).tip()
+    found = archive.newest(session) if tip is None else archive.at(session, tip).tip()
     if found is None:
-        raise SessionNotFoundError(owner.thread)
+        raise SessionNotFoundError(session.thread)
     return found
 
 
@@ -234,10 +238,10 @@ def _left(last: Event, event: Event, running: int) -> str:
 
 
 def _efforts(
-    archive: Archive, owner: Owner, tip: Tip, commits: Sequence[Record]
+    archive: Archive, session: Session, tip: Tip, commits: Sequence[Record]
 ) -> list[dict[str, Any]]:
     """Return the efforts with the turns at which their state changed, in order of appearance."""
-    known = {effort.id: effort for effort in every_effort(archive, owner, tip)}
+    known = {effort.id: effort for effort in every_effort(archive, session, tip)}
     steps: dict[str, list[dict[str, Any]]] = {}
     for record in commits:
         for place, event in enumerate(record.events):
@@ -318,14 +322,14 @@ class Search:
         return result
 
 
-def search(archive: Archive, owner: Owner, tip: Tip | None, wanted: Search) -> dict[str, Any]:
+def search(archive: Archive, session: Session, tip: Tip | None, wanted: Search) -> dict[str, Any]:
     """Return the passages that match a query, best first, with their scores.
 
     `shown` marks those that the tool `search_efforts` gives a model with an empty context.
     Raises `SessionNotFoundError`, `RequestError`.
     """
-    tip = seen_from(archive, owner, tip)
-    view, settings = past(archive, owner, tip), wanted.settings
+    tip = seen_from(archive, session, tip)
+    view, settings = past(archive, session, tip), wanted.settings
     state, budget = EffortState(tip.turn, None, {}, {}, {}), settings.context_budget
     work = RunningTurn(
         *(state, view, settings, exact),
@@ -338,7 +342,7 @@ def search(archive: Archive, owner: Owner, tip: Tip | None, wanted: Search) -> d
     terms = query_terms(wanted.query)
     when = When(work.now, settings.timezone, language=settings.language)
     meaning = meaning_of(work, wanted.query)
-    found = archive.at(owner, tip).search(wanted.query, _PASSAGES, meaning, when=when)
+    found = archive.at(session, tip).search(wanted.query, _PASSAGES, meaning, when=when)
     records = {record.turn: record for record in view.turns(sorted({hit.turn for hit in found}))}
     passages = [passage for result in given["results"] for passage in result["passages"]]
     results = []
@@ -368,13 +372,15 @@ def _passage(record: Record, number: int | None, terms: Sequence[str]) -> str:
     return excerpted(record.messages, part.begin, part.end)
 
 
-def whole(archive: Archive, owner: Owner, tip: Tip | None, turns: Sequence[int]) -> dict[str, Any]:
+def whole(
+    archive: Archive, session: Session, tip: Tip | None, turns: Sequence[int]
+) -> dict[str, Any]:
     """Return the payload of one file: a session with these turns, texts included.
 
     Raises `SessionNotFoundError`, `TurnNotFoundError`.
     """
-    overview = session(archive, owner, tip)
-    kept = [entry for entry in overview["turns"] if entry["turn"] in {*turns}]
-    seen = seen_from(archive, owner, tip)
-    details = {number: turn(archive, owner, seen, number) for number in turns}
-    return {**overview, "turns": kept, "details": details}
+    shown = overview(archive, session, tip)
+    kept = [entry for entry in shown["turns"] if entry["turn"] in {*turns}]
+    seen = seen_from(archive, session, tip)
+    details = {number: turn(archive, session, seen, number) for number in turns}
+    return {**shown, "turns": kept, "details": details}

@@ -17,7 +17,7 @@ from ..memory.context.plan import Plan
 from ..memory.efforts import EffortState, happened
 from ..memory.errors import ArchiveError, EbbtideError, TurnNotFoundError
 from ..memory.messages import Message, calls, fingerprint, text
-from ..memory.record import Event, Group, Owner, Record, Tip, memberships
+from ..memory.record import Event, Group, Record, Session, Tip, memberships
 from ..memory.running_turn import RunningTurn
 from ..memory.settings import Settings
 from ..memory.tokens import REPLY_OVERHEAD, count_message, count_tools, exact
@@ -36,18 +36,18 @@ class NoCallError(ArchiveError, LookupError):
     """A turn has no such call, or the archive does not keep what it was made of."""
 
 
-def prompt(archive: Archive, owner: Owner, tip: Tip, turn: int, call: int) -> dict[str, Any]:
+def prompt(archive: Archive, session: Session, tip: Tip, turn: int, call: int) -> dict[str, Any]:
     """Return the messages of a call, each as it stood in the call before, came, or left.
 
     `by_middleware` has the runs of messages that another middleware did not send as assembled.
     `call` counts from 0. Raises `TurnNotFoundError`, `NoCallError`.
     """
     with archive.together():
-        return _prompt(archive, owner, tip, (turn, call))
+        return _prompt(archive, session, tip, (turn, call))
 
 
 def listed(
-    archive: Archive, owner: Owner, tip: Tip, turns: Sequence[Mapping[str, Any]]
+    archive: Archive, session: Session, tip: Tip, turns: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     """Return the prompts of all calls of these turns, each of their messages once in `lines`."""
     places: dict[str, int] = {}
@@ -55,7 +55,7 @@ def listed(
     found: dict[str, Any] = {}
     for number, call in ((turn["turn"], at) for turn in turns for at in range(len(turn["calls"]))):
         try:
-            made = prompt(archive, owner, tip, number, call)
+            made = prompt(archive, session, tip, number, call)
         except NoCallError as error:
             found[f"{number}/{call}"] = {"missing": str(error)}
             continue
@@ -70,13 +70,15 @@ def listed(
     return {"lines": lines, "prompts": found}
 
 
-def _prompt(archive: Archive, owner: Owner, tip: Tip, place: tuple[int, int]) -> dict[str, Any]:
-    context, tools, event = _context(archive, owner, tip, place)
+def _prompt(archive: Archive, session: Session, tip: Tip, place: tuple[int, int]) -> dict[str, Any]:
+    context, tools, event = _context(archive, session, tip, place)
     digest = fingerprint([context.sent])
     is_exact, by_middleware = digest == event.get("digest"), event.get("by_middleware", [])
     changed = _by_middleware(by_middleware) if by_middleware else _CHANGED
     try:
-        earlier, its_tools, _ = _context(archive, owner, tip, _before(archive, owner, tip, place))
+        earlier, its_tools, _ = _context(
+            archive, session, tip, _before(archive, session, tip, place)
+        )
         before = _lines(earlier, its_tools)
     except EbbtideError:
         before = []
@@ -100,24 +102,24 @@ def _by_middleware(differences: Sequence[Mapping[str, int]]) -> str:
 
 
 def _context(
-    archive: Archive, owner: Owner, tip: Tip, place: tuple[int, int]
+    archive: Archive, session: Session, tip: Tip, place: tuple[int, int]
 ) -> tuple[WorkingContext, Any, Event]:
     """Return the prompt of a call as it is made now, its tools, and the event that tells of it."""
     number, call = place
-    record = _record(archive, owner, tip, number)
+    record = _record(archive, session, tip, number)
     sent = [event for event in record.events if event["type"] == "sent"]
     answers = [at for at, message in enumerate(record.messages) if message["type"] == "ai"]
     if not 0 <= call < min(len(sent), len(answers)):
         raise NoCallError(f"turn {number} has {len(sent)} calls whose prompt can be made again")
     event = sent[call]
     before = Tip(number - 1, record.parent)
-    state = _state(archive, owner, before, record, event)
-    messages = past(archive, owner, record.tip).messages(record)[: answers[call]]
+    state = _state(archive, session, before, record, event)
+    messages = past(archive, session, record.tip).messages(record)[: answers[call]]
     running = Group(number, messages, "", memberships(state.active, state.events))
-    plan = _plan(archive, owner, before, event)
+    plan = _plan(archive, session, before, event)
     said: list[Message] = []
     if plan.application or plan.todos:
-        said = [m for one in every_turn(archive, owner, before) for m in one.messages]
+        said = [m for one in every_turn(archive, session, before) for m in one.messages]
     said += messages
     args = (call.get("args") for one in said for call in calls(one))
     lists = (open_todos(one.get("todos")) for one in args if isinstance(one, Mapping))
@@ -125,7 +127,7 @@ def _context(
     plan = replace(plan, todos=todos.get(plan.todos, ""))
     work = RunningTurn(
         state,
-        ArchiveView(archive, owner, before, running),
+        ArchiveView(archive, session, before, running),
         Settings(context_budget=event.get("budget", Settings().context_budget)),
         exact,
         room=plan.room,
@@ -133,22 +135,22 @@ def _context(
         plan=plan,
         application=noted(plan.application, said),
     )
-    fixed, tools = _fixed(archive, owner, record, event)
+    fixed, tools = _fixed(archive, session, record, event)
     return assemble(work, fixed), tools, event
 
 
-def _record(archive: Archive, owner: Owner, tip: Tip, number: int) -> Record:
-    records = archive.at(owner, tip).turns([number])
+def _record(archive: Archive, session: Session, tip: Tip, number: int) -> Record:
+    records = archive.at(session, tip).turns([number])
     if not records:
         raise TurnNotFoundError(number, tip.turn)
     return records[0]
 
 
 def _state(
-    archive: Archive, owner: Owner, before: Tip, record: Record, event: Event
+    archive: Archive, session: Session, before: Tip, record: Record, event: Event
 ) -> EffortState:
     """Return the efforts as they were when the call was made."""
-    state = _saved(archive, owner, before) if before.id else EffortState(0, None, {}, {}, {})
+    state = _saved(archive, session, before) if before.id else EffortState(0, None, {}, {}, {})
     state = replace(state, turn=record.turn, events=(), banners=())
     if state.active is not None:
         state = state.activated(state.active)
@@ -157,11 +159,11 @@ def _state(
     return state
 
 
-def _saved(archive: Archive, owner: Owner, tip: Tip) -> EffortState:
-    return effort_state(cast("TurnState", memory_at(archive, owner, tip)))
+def _saved(archive: Archive, session: Session, tip: Tip) -> EffortState:
+    return effort_state(cast("TurnState", memory_at(archive, session, tip)))
 
 
-def _plan(archive: Archive, owner: Owner, before: Tip, event: Event) -> Plan:
+def _plan(archive: Archive, session: Session, before: Tip, event: Event) -> Plan:
     """Return the plan of the call, with the state block that it still showed."""
     plan = Plan.unpacked(event.get("plan"))
     if plan is None:
@@ -169,11 +171,11 @@ def _plan(archive: Archive, owner: Owner, before: Tip, event: Event) -> Plan:
     if plan.anchor is None:
         return plan
     made_after = replace(before, turn=min(before.turn, plan.after_turn))
-    return replace(plan, anchor=_saved(archive, owner, made_after).anchor)
+    return replace(plan, anchor=_saved(archive, session, made_after).anchor)
 
 
 def _fixed(
-    archive: Archive, owner: Owner, record: Record, event: Event
+    archive: Archive, session: Session, record: Record, event: Event
 ) -> tuple[tuple[Part, Part], Any]:
     """Return the parts of the system message and of the tools of a call, and those tools.
 
@@ -182,7 +184,7 @@ def _fixed(
     """
     system = event["tokens"].get("system", 0) - event.get("application", 0)
     sizes = system, event["tokens"].get("tools")
-    for stored in _stored_last(archive, owner, record):
+    for stored in _stored_last(archive, session, record):
         tools = count_tools(stored["tools"], exact)
         parts = fixed_parts(stored["system"], tools, exact)
         if (parts[0].tokens, tools) == sizes:
@@ -190,12 +192,12 @@ def _fixed(
     raise NoCallError("the archive does not keep the instructions of this call any more")
 
 
-def _stored_last(archive: Archive, owner: Owner, record: Record) -> Iterator[Mapping[str, Any]]:
+def _stored_last(archive: Archive, session: Session, record: Record) -> Iterator[Mapping[str, Any]]:
     """Yield what was stored of the instructions: with this turn, the first one, then any."""
-    first = archive.at(owner, record.tip).turns([1])
+    first = archive.at(session, record.tip).turns([1])
     for one in (record, *first):
         yield from _of(one)
-    for one in reversed([*every_commit(archive, owner, record.tip)]):
+    for one in reversed([*every_commit(archive, session, record.tip)]):
         yield from _of(one)
 
 
@@ -203,12 +205,14 @@ def _of(record: Record) -> Iterator[Mapping[str, Any]]:
     return (event for event in record.events if event["type"] == "fixed")
 
 
-def _before(archive: Archive, owner: Owner, tip: Tip, place: tuple[int, int]) -> tuple[int, int]:
+def _before(
+    archive: Archive, session: Session, tip: Tip, place: tuple[int, int]
+) -> tuple[int, int]:
     """Return the place of the call before, in this turn or the one before it."""
     number, call = place
     if call:
         return number, call - 1
-    earlier = _record(archive, owner, tip, number - 1)
+    earlier = _record(archive, session, tip, number - 1)
     return number - 1, sum(event["type"] == "sent" for event in earlier.events) - 1
 
 

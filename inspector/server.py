@@ -33,7 +33,7 @@ from ..memory.errors import (
     SettingsError,
 )
 from ..memory.memories import UserMemories
-from ..memory.record import ANONYMOUS, Owner, Tip
+from ..memory.record import ANONYMOUS, Session, Tip
 from ..memory.search.embeddings import Embedder
 from ..memory.settings import Settings
 from . import page, payload, prompts
@@ -67,13 +67,13 @@ class Inspected:
     attention: Attention | None = None
     embedder: Embedder | None = None
 
-    def owner(self, user: str, name: str) -> Owner:
+    def session(self, user: str, name: str) -> Session:
         """Return a session by its name; another user's does not exist."""
         for known in self.users():
             if payload.encodable(known) == user:
-                for owner in self.archive.sessions(known):
-                    if payload.encodable(payload.named(owner)["name"]) == name:
-                        return owner
+                for session in self.archive.sessions(known):
+                    if payload.encodable(payload.named(session)["name"]) == name:
+                        return session
         raise RequestError(f"session {name!r} not found: choose one of the list")
 
     def attending(self, user: str) -> UserMemories:
@@ -160,7 +160,7 @@ def _routes(of: Callable[[Request], Awaitable[Inspected]]) -> list[tuple[str, _R
     """Return path and function of what the page loads; `of` returns what a request may see."""
     read: Mapping[str, Callable[[Inspected, Request], Any]] = {
         "api/sessions": lambda seen, _: payload.sessions(seen.archive, seen.users()),
-        "api/session": lambda seen, request: payload.session(
+        "api/session": lambda seen, request: payload.overview(
             *_session(seen, request), seen.settings
         ),
         "api/turn": lambda seen, request: payload.turn(
@@ -235,23 +235,23 @@ def _status(error: Exception) -> int:
     return 503 if isinstance(error, (ArchiveLockedError, ArchiveUnavailableError)) else 404
 
 
-def _session(inspected: Inspected, request: Request) -> tuple[Archive, Owner, Tip | None]:
+def _session(inspected: Inspected, request: Request) -> tuple[Archive, Session, Tip | None]:
     """Return the session that a request names, and the branch, None for the newest."""
     query = request.query_params
-    owner = inspected.owner(query.get("user", ANONYMOUS), query.get("session", ""))
+    session = inspected.session(query.get("user", ANONYMOUS), query.get("session", ""))
     given = query.get("tip", "")
     turn, _, id_ = given.partition(":")
     if given and not (_is_number(turn) and id_):
         raise SettingsError(
             f'tip: pass the turn and the id of a branch, "42:1f0c" (got {given[:40]!r})'
         )
-    return inspected.archive, owner, Tip(int(turn), id_) if given else None
+    return inspected.archive, session, Tip(int(turn), id_) if given else None
 
 
-def _seen(inspected: Inspected, request: Request) -> tuple[Archive, Owner, Tip]:
+def _seen(inspected: Inspected, request: Request) -> tuple[Archive, Session, Tip]:
     """Return what `_session` does, with the tip of the newest branch if none is named."""
-    archive, owner, tip = _session(inspected, request)
-    return archive, owner, payload.seen_from(archive, owner, tip)
+    archive, session, tip = _session(inspected, request)
+    return archive, session, payload.seen_from(archive, session, tip)
 
 
 def _prompt(inspected: Inspected, request: Request) -> dict[str, Any]:
@@ -313,8 +313,8 @@ async def _turns(
     `tip` in the request is what the page shows: a turn that came since then is told at once. A
     session that is deleted ends with turn 0.
     """
-    archive, owner, drawn = await asyncio.to_thread(_session, inspected, request)
-    newest = await asyncio.to_thread(archive.newest, owner)
+    archive, session, drawn = await asyncio.to_thread(_session, inspected, request)
+    newest = await asyncio.to_thread(archive.newest, session)
 
     async def watched(stopping: anyio.Event) -> AsyncIterator[ServerSentEvent]:
         last, found = drawn or newest, newest
@@ -327,7 +327,7 @@ async def _turns(
             if stopping.is_set():
                 return
             with suppress(ArchiveLockedError, ArchiveUnavailableError):  # it may come back
-                found = await asyncio.to_thread(archive.newest, owner)
+                found = await asyncio.to_thread(archive.newest, session)
 
     return watched
 

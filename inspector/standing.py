@@ -4,19 +4,21 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from ..memory.archive.protocol import Archive
-from ..memory.record import Owner, Record
+from ..memory.record import Record, Session
 from ..memory.settings import Settings
 from ..nodes.turn.state import readable
 from ..nodes.turn.turn import memory_at
 
 
-def standing(archive: Archive, owner: Owner, record: Record, settings: Settings) -> dict[str, Any]:
+def standing(
+    archive: Archive, session: Session, record: Record, settings: Settings
+) -> dict[str, Any]:
     """Return the efforts in the context after a turn, by id.
 
     Each has its `state`, the turn in which it was `last` mentioned, and in how many turns it
     `leaves` that state if nobody mentions it: an open effort stays.
     """
-    memory = cast("Any", memory_at(archive, owner, record.tip))
+    memory = cast("Any", memory_at(archive, session, record.tip))
     shown = readable(memory, _in_force(record.events, settings))
     opened = {name: {"state": "open"} for name in shown["open_efforts"]}
     summaries = {

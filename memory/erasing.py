@@ -13,7 +13,7 @@ from ..prompts.loader import render
 from .efforts import Effort
 from .messages import Message, compact, text, with_content
 from .recalled import recalled, result_of
-from .record import Event, Owner, Record, Status, Tip
+from .record import Event, Record, Session, Status, Tip
 from .state_block import as_users_see
 from .tool_names import MEMORY_TOOLS
 
@@ -46,7 +46,7 @@ class Erased:
     quoted: tuple[Tip, ...] = ()
     stale: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
-    elsewhere: tuple[Owner, ...] = ()
+    elsewhere: tuple[Session, ...] = ()
     left: tuple[str, ...] = ()
 
 
@@ -54,7 +54,7 @@ class Erased:
 class Deleted:
     """The sessions that an archive deleted, and a notice of each thing it could not remove."""
 
-    sessions: tuple[Owner, ...]
+    sessions: tuple[Session, ...]
     left: tuple[str, ...] = ()
 
 

@@ -9,7 +9,7 @@ from rapidfuzz import fuzz
 
 from .efforts import Effort
 from .names import is_qualified, parted, qualified
-from .record import Owner, Tip
+from .record import Session, Tip
 from .search.terms import query_terms, words
 from .veto import differ
 
@@ -46,7 +46,7 @@ class Fact:
     id: str
     field: Field
     text: str
-    owner: Owner
+    session: Session
     tip: Tip
     at: str
 
@@ -108,13 +108,13 @@ def keywords_of(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for word in words(text) if query_terms(word)))
 
 
-def fact_id(owner: Owner, turn: int, number: int) -> str:
+def fact_id(session: Session, turn: int, number: int) -> str:
     """Return the id of an item by the turn that said it first.
 
-    >>> fact_id(Owner("ann", "t1"), 3, 1)
+    >>> fact_id(Session("ann", "t1"), 3, 1)
     't1/turn-3/fact-1'
     """
-    return qualified(owner, f"turn-{turn}/fact-{number}")
+    return qualified(session, f"turn-{turn}/fact-{number}")
 
 
 def is_fact(memory_id: str) -> bool:

@@ -420,11 +420,11 @@ def keywords_of(
 
     def make(name: str) -> Keywords:
         made = partial(_keywords_of, work, by_name[name], cache, logs.get(name))
-        return cache.get_or_make((view.owner, *sources[name]), made)
+        return cache.get_or_make((view.session, *sources[name]), made)
 
-    before = cache.get_or_make((view.owner, _LAST), Vocabulary)
+    before = cache.get_or_make((view.session, _LAST), Vocabulary)
     found = before.followed(sources, make)
-    cache.put((view.owner, _LAST), found)
+    cache.put((view.session, _LAST), found)
     return found
 
 
@@ -434,7 +434,7 @@ def _keywords_of(
     (session, name), counts = parted(effort.id), list[Counts]()
     turns = (work.view.log_turns(effort.id) if log is None else log)[-KEYWORD_TURNS:]
     for record in work.view.turns_of(effort.id, turns):
-        key = (work.view.owner, session, record.id, name)
+        key = (work.view.session, session, record.id, name)
         counts.append(cache.get_or_make(key, partial(counted, record.messages)))
     named = "" if session and is_fact(effort.id) else name
     heading = (named, effort.goal, effort.summary, *effort.keywords)

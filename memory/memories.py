@@ -8,7 +8,7 @@ from .archive.protocol import Archive
 from .attention.law import Attention, Explanation
 from .errors import CommandError
 from .facts import is_fact
-from .record import Owner, Tip
+from .record import Session, Tip
 from .settings import ATTENTION_THRESHOLD
 from .view import past
 
@@ -96,7 +96,7 @@ class UserMemories:
 
     def _with_text(self, explanation: Explanation) -> Explanation:
         # Seen from a session without a name, so that all sessions are others.
-        effort = past(self.archive, Owner(self.user, ""), Tip()).effort(explanation.id, ())
+        effort = past(self.archive, Session(self.user, ""), Tip()).effort(explanation.id, ())
         return replace(explanation, text=effort.summary) if effort else explanation
 
 

@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote
 
 from ..prompts.loader import render
 from .errors import ToolError
-from .record import Owner
+from .record import Session
 
 _RANGE = re.compile(r"\s*(\d{1,9})\s*(?:[-–]\s*(\d{1,9})\s*)?")
 """A turn, or two with a dash between them; no session has a turn of ten digits."""
@@ -205,30 +205,30 @@ _NAMESPACE, _EFFORT = "@", "/"
 """The marks before a namespace and before an effort; inside names both are percent-encoded."""
 
 
-def session_name(owner: Owner) -> str:
+def session_name(session: Session) -> str:
     """Return the name of a session: its thread and namespace, percent-encoded to one word.
 
     A long name is cut and ends in a hash.
 
-    >>> session_name(Owner("ann", "t1")), session_name(Owner("ann", "Büro 2/a", "sub"))
+    >>> session_name(Session("ann", "t1")), session_name(Session("ann", "Büro 2/a", "sub"))
     ('t1', 'Büro%202%2Fa@sub')
     """
-    name = _quoted(owner.thread)
-    if owner.namespace:
-        name += f"{_NAMESPACE}{_quoted(owner.namespace)}"
+    name = _quoted(session.thread)
+    if session.namespace:
+        name += f"{_NAMESPACE}{_quoted(session.namespace)}"
     if len(name) <= _LONGEST:
         return name
-    digest = _digest(f"{owner.thread}\0{owner.namespace}")
+    digest = _digest(f"{session.thread}\0{session.namespace}")
     return f"{name[:_LONGEST]}{_HASHED}{digest[:_KEY]}"
 
 
-def session_label(owner: Owner) -> str:
+def session_label(session: Session) -> str:
     """Return the name of a session as people read it: its thread, and its namespace if any.
 
-    >>> session_label(Owner("ann", "trip", namespace="home"))
+    >>> session_label(Session("ann", "trip", namespace="home"))
     'trip (home)'
     """
-    return f"{owner.thread} ({owner.namespace})" if owner.namespace else owner.thread
+    return f"{session.thread} ({session.namespace})" if session.namespace else session.thread
 
 
 def session_called(text: str) -> str:
@@ -238,19 +238,19 @@ def session_called(text: str) -> str:
     ('planning%202026', 'planning%202026')
     """
     thread, _, namespace = text.partition(_NAMESPACE)
-    is_name = session_name(Owner("", unquote(thread), unquote(namespace))) == text
+    is_name = session_name(Session("", unquote(thread), unquote(namespace))) == text
     # A name that was cut cannot be built again from its text.
     is_cut = len(text) == _LONGEST + len(_HASHED) + _KEY
-    return text if is_name or is_cut else session_name(Owner("", text))
+    return text if is_name or is_cut else session_name(Session("", text))
 
 
-def qualified(owner: Owner, effort_id: str) -> str:
+def qualified(session: Session, effort_id: str) -> str:
     """Return the id of an effort in other sessions.
 
-    >>> qualified(Owner("ann", "t1"), "auth-bug")
+    >>> qualified(Session("ann", "t1"), "auth-bug")
     't1/auth-bug'
     """
-    return f"{session_name(owner)}{_EFFORT}{effort_id}"
+    return f"{session_name(session)}{_EFFORT}{effort_id}"
 
 
 def is_qualified(effort_id: str) -> bool:

@@ -33,7 +33,7 @@ def without_controls(key: str, name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class Session:
     """A session: its user, its thread, and the checkpoint namespace of the agent in a graph."""
 
     user: str
@@ -54,7 +54,7 @@ class Owner:
     def user_label(self) -> str:
         """The name of the user for display.
 
-        >>> Owner("ann", "t").user_label, Owner(ANONYMOUS, "t").user_label
+        >>> Session("ann", "t").user_label, Session(ANONYMOUS, "t").user_label
         ('ann', '(anonymous)')
         """
         return "(anonymous)" if self.anonymous else self.user

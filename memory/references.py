@@ -460,7 +460,7 @@ def recent(work: RunningTurn, cache: KeywordCache) -> list[Keywords]:
         return []
     ids = view.branch.ids(sorted(turns))
     return [
-        cache.get_or_make((view.owner, None, number), partial(_terms_of, work, turn))
+        cache.get_or_make((view.session, None, number), partial(_terms_of, work, turn))
         for turn, number in ids.items()
     ]
 

@@ -100,7 +100,7 @@ class RunningTurn:
     @memoized_property
     def fences(self) -> Fences:
         """The fences of the session."""
-        return self.own_fences or fences_of(self.view.archive, self.view.owner, self.count)
+        return self.own_fences or fences_of(self.view.archive, self.view.session, self.count)
 
     def messages(self, record: Record) -> tuple[Message, ...]:
         """Return the messages of a committed turn as they were sent, recalled text included."""
@@ -111,7 +111,7 @@ class RunningTurn:
 
         What quotes other turns is made again when it is read again: those may have been erased.
         """
-        key = (*form, self.view.owner, record.id)
+        key = (*form, self.view.session, record.id)
         with CACHES:
             known = self.laid_out.get(key)
         if known and (known.record is record or (known.is_alone and known.record == record)):

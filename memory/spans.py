@@ -49,14 +49,14 @@ def spans(messages: Sequence[Message], active: str) -> list[Span]:
             elif status == "paused":
                 active = ""
         is_next = ended and opened and opened == active and _begins_work(messages[first:end])
-        owner = opened if is_next else ended or opened or before
-        if not owner and answered(messages[first:end]):
-            owner = closed
+        session = opened if is_next else ended or opened or before
+        if not session and answered(messages[first:end]):
+            session = closed
         if is_first and (opened or ended):
             found, begin, is_first = [], 0, False
-        if found and found[-1][0] == owner:
+        if found and found[-1][0] == session:
             begin = found.pop()[1]
-        found.append((owner, begin, end))
+        found.append((session, begin, end))
     return found
 
 

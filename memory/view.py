@@ -13,7 +13,7 @@ from .fences import Fences
 from .messages import Message
 from .names import is_qualified, parted, qualified, session_called, session_name
 from .recalled import Recalled, restored
-from .record import Event, Group, Owner, Record, Tip
+from .record import Event, Group, Record, Session, Tip
 from .spans import narrowed
 from .tokens import TokenCounter
 from .transcript import Logged, entries, excerpted
@@ -31,26 +31,26 @@ class ArchiveView:
     """
 
     archive: Archive
-    owner: Owner
+    session: Session
     tip: Tip
     running: Group
     read: dict[int, Record] | None = field(default=None, compare=False, repr=False)
     """The turns that were read, kept while a turn runs."""
-    _branches: dict[tuple[Owner, Tip], Branch] = field(
+    _branches: dict[tuple[Session, Tip], Branch] = field(
         default_factory=dict, compare=False, repr=False
     )
 
     @property
     def branch(self) -> Branch:
         """What the archive has of the lineage; views that are made of this one keep it."""
-        place = self.owner, self.tip
+        place = self.session, self.tip
         if place not in self._branches:
             self._branches[place] = self.archive.at(*place)
         return self._branches[place]
 
     def as_of(self, turn: int) -> "ArchiveView":
         """Return the view as it was right after an earlier turn."""
-        return past(self.archive, self.owner, replace(self.tip, turn=turn))
+        return past(self.archive, self.session, replace(self.tip, turn=turn))
 
     def turns(self, numbers: Sequence[int]) -> tuple[Record, ...]:
         """Return the visible records with these numbers, as the archive stores them."""
@@ -76,29 +76,29 @@ class ArchiveView:
         """
         view = self
         if quoted.session:
-            session = self.session(quoted.session)
+            session = self.of_session(quoted.session)
             if session is None:
                 return [] if quoted.is_read else ""
-            view = past(self.archive, session.owner, Tip(quoted.turn, quoted.id))
+            view = past(self.archive, session.session, Tip(quoted.turn, quoted.id))
         if quoted.effort:
             effort = view.effort(quoted.effort, ())
             return effort.summary if effort else ""
         read = entries if quoted.is_read else excerpted
         return read(view.messages_of(quoted.turn), quoted.offset, quoted.end)
 
-    def session(self, name: str) -> "ArchiveView | None":
+    def of_session(self, name: str) -> "ArchiveView | None":
         """Return this view, or that of the newest branch of another session of the user.
 
         None if the user has no such session.
         """
         full_name = session_called(name)
-        if full_name == session_name(self.owner):
+        if full_name == session_name(self.session):
             return self
-        if self.owner.anonymous:
+        if self.session.anonymous:
             return None
-        owner = next(iter(self.archive.sessions(self.owner.user, full_name)), None)
-        tip = None if owner is None else self.archive.newest(owner)
-        return past(self.archive, owner, tip) if owner and tip else None
+        session = next(iter(self.archive.sessions(self.session.user, full_name)), None)
+        tip = None if session is None else self.archive.newest(session)
+        return past(self.archive, session, tip) if session and tip else None
 
     def messages_of(self, turn: int) -> tuple[Message, ...]:
         """Return the messages of a visible turn, the running one included, as they are stored."""
@@ -122,7 +122,7 @@ class ArchiveView:
     def known_as(self, effort_id: str) -> str:
         """Return an effort's id in this session: its own efforts have no session in theirs."""
         session, name = parted(effort_id)
-        is_own = session == session_name(self.owner) and not is_fact(effort_id)
+        is_own = session == session_name(self.session) and not is_fact(effort_id)
         return name if is_own else effort_id
 
     def efforts_named(self, ids: Sequence[str], events: Sequence[Event]) -> tuple[Effort, ...]:
@@ -154,7 +154,7 @@ class ArchiveView:
         newest = self.branch.compression(effort_id)  # cached: an earlier tip would be read anew
         if turn is None or newest is None or newest.turn <= turn:
             return newest
-        return self.archive.at(self.owner, replace(self.tip, turn=turn)).compression(effort_id)
+        return self.archive.at(self.session, replace(self.tip, turn=turn)).compression(effort_id)
 
     def log_turns(self, effort_id: str) -> tuple[int, ...]:
         """Return the numbers of the committed turns of an effort, ascending."""
@@ -203,24 +203,24 @@ class ArchiveView:
         A fact is seen on the branch that said it.
         """
         if is_fact(effort_id):
-            user = self.owner.user
-            known = {} if self.owner.anonymous else self.archive.facts(user, [effort_id])
+            user = self.session.user
+            known = {} if self.session.anonymous else self.archive.facts(user, [effort_id])
             fact = known.get(effort_id)
             if fact is None:
                 return None
-            return past(self.archive, fact.owner, fact.tip), fact.effort(BASE[fact.field])
+            return past(self.archive, fact.session, fact.tip), fact.effort(BASE[fact.field])
         session, name = parted(effort_id)
-        view = self.session(session)
+        view = self.of_session(session)
         effort = view.effort(name, ()) if view else None
         if view is None or effort is None or effort.status != "concluded":
             return None
-        return view, replace(effort, id=qualified(view.owner, effort.id))
+        return view, replace(effort, id=qualified(view.session, effort.id))
 
 
-def fences_of(archive: Archive, owner: Owner, count: TokenCounter) -> Fences:
+def fences_of(archive: Archive, session: Session, count: TokenCounter) -> Fences:
     """Return the fences of a session; their key, of nine digits, is always the same."""
-    session = ["fence", owner.user, owner.thread, owner.namespace]
-    return Fences(f"{int(archive.keyed_digest(json.dumps(session)), 16) % 10**9:09}", count)
+    named = ["fence", session.user, session.thread, session.namespace]
+    return Fences(f"{int(archive.keyed_digest(json.dumps(named)), 16) % 10**9:09}", count)
 
 
 def _turns_about(view: ArchiveView, effort: Effort) -> tuple[int, ...]:
@@ -228,18 +228,18 @@ def _turns_about(view: ArchiveView, effort: Effort) -> tuple[int, ...]:
     return (effort.turn,) if is_fact(effort.id) else view.log_turns(parted(effort.id)[1])
 
 
-def past(archive: Archive, owner: Owner, tip: Tip) -> ArchiveView:
+def past(archive: Archive, session: Session, tip: Tip) -> ArchiveView:
     """Return the view of a state in which no turn is running."""
-    return ArchiveView(archive, owner, tip, Group(turn=0, messages=(), at=""))
+    return ArchiveView(archive, session, tip, Group(turn=0, messages=(), at=""))
 
 
-def every_turn(archive: Archive, owner: Owner, tip: Tip) -> Iterator[Record]:
+def every_turn(archive: Archive, session: Session, tip: Tip) -> Iterator[Record]:
     """Yield all turns up to a tip, oldest first."""
     for first in range(1, tip.turn + 1, _CHUNK):
-        yield from archive.at(owner, tip).turns(range(first, first + _CHUNK))
+        yield from archive.at(session, tip).turns(range(first, first + _CHUNK))
 
 
-def every_commit(archive: Archive, owner: Owner, tip: Tip) -> Iterator[Record]:
+def every_commit(archive: Archive, session: Session, tip: Tip) -> Iterator[Record]:
     """Yield all turns up to a tip, oldest first, and the commands by hand between them."""
     for first in range(0, tip.turn + 1, _CHUNK):
-        yield from archive.at(owner, tip).turns(range(first, first + _CHUNK), commands=True)
+        yield from archive.at(session, tip).turns(range(first, first + _CHUNK), commands=True)

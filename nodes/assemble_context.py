@@ -57,7 +57,7 @@ def _assembled(
         line = banner_of("application_left_out", turns=len(unseen), efforts=unseen[::-1])
         efforts = replace(efforts, banners=(*efforts.banners, line))
     messages = completed(
-        parts.archive, work.view.owner, from_dicts(context.messages), running(state)
+        parts.archive, work.view.session, from_dicts(context.messages), running(state)
     )
     told = streamed_update(work.state, efforts, runtime) if efforts != work.state else {}
     after = replace(work, plan=context.plan)

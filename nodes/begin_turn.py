@@ -17,7 +17,7 @@ from ..memory.efforts import EffortState, happened
 from ..memory.errors import SessionNotFoundError
 from ..memory.messages import answered, text
 from ..memory.put_right import put_right
-from ..memory.record import SHORT_ID, Owner, Tip
+from ..memory.record import SHORT_ID, Session, Tip
 from ..memory.references import referenced
 from ..memory.salience.compress import outgrown
 from ..memory.settings import Settings
@@ -30,9 +30,9 @@ from .turn.arrivals import (
     turn_numbers,
 )
 from .turn.langchain_messages import kept_in_state, to_dicts
-from .turn.owner import owner_of
 from .turn.parts import AgentParts
 from .turn.recovery import adopted_beside, commit_unfinished, recovered
+from .turn.session import session_of
 from .turn.state import TOLD, Path, TurnState, updated
 from .turn.turn import correction, memory_at, running_turn
 from .turn.updates import (
@@ -55,33 +55,33 @@ def begin_turn(
     Results that a client sends for waiting calls continue their turn.
     A thread that is nobody's becomes this user's. Raises `SessionNotFoundError` if it is another
     user's, `SettingsError` if the run's budget is below the floor, `InputError` if no message is
-    new, what `owner_of` raises, and what the archive raises when it cannot commit.
+    new, what `session_of` raises, and what the archive raises when it cannot commit.
     """
     settings = parts.settings_of(runtime.context)
     archive, window, nonce = parts.archive, settings.earlier_turns, secrets.token_hex(16)
     # A run without a thread is named by the nonce of its turn.
-    owner = owner_of(updated(state, {"nonce": nonce}), runtime, settings)
+    session = session_of(updated(state, {"nonce": nonce}), runtime, settings)
     with archive.together():
-        if not archive.owns(owner, claim=True):
-            raise SessionNotFoundError(owner.thread)
+        if not archive.owns(session, claim=True):
+            raise SessionNotFoundError(session.thread)
         check_budget(settings, *parts.sizes(settings))
         if results := results_of_client(state):
             messages = [*state["messages"][: -len(results)], *results]
-            return {"messages": Overwrite(kept_in_state(archive, owner, messages))}
-        before, arrived, settled = _finish_earlier_run(state, runtime, parts, owner, window)
-        view = past(archive, owner, Tip(settled["persisted"], settled["tip"]))
+            return {"messages": Overwrite(kept_in_state(archive, session, messages))}
+        before, arrived, settled = _finish_earlier_run(state, runtime, parts, session, window)
+        view = past(archive, session, Tip(settled["persisted"], settled["tip"]))
         settled |= _corrections(updated(before, settled), view, tip_of(state))
         efforts = _efforts_at_start(updated(before, settled), cleared=_is_cleared(state, arrived))
         if efforts.turn == 1 + before.get("adopted", 0):
             question = "\n".join(map(text, to_dicts(arrived.new)))
-            efforts = parts.surfaced(efforts, past(archive, owner, Tip()), question, runtime)
+            efforts = parts.surfaced(efforts, past(archive, session, Tip()), question, runtime)
         turns = {**arrived.kept_turns(efforts.turn - 1, window), efforts.turn: arrived.new}
         messages = [message for messages in turns.values() for message in messages]
         messages = [*arrived.standing(messages), *messages]
         # What is new is accepted up to its last message, even one that a model wrote.
         asked = {**turn_numbers(turns), str(arrived.new[-1].id): efforts.turn}
         update = settled | efforts_update(efforts) | {"turn": efforts.turn, "asked": asked}
-        update |= {"messages": kept_in_state(archive, owner, messages)}
+        update |= {"messages": kept_in_state(archive, session, messages)}
         update |= {"archive": archive.id, "nonce": nonce, "part": "", "references": []}
         begun = _plan_and_notes(updated(before, update), runtime, parts)
         return {**update, **begun, "messages": Overwrite(update["messages"])}
@@ -92,7 +92,7 @@ def _plan_and_notes(
 ) -> dict[str, Any]:
     """Return the update of the turn's efforts, day, hints and plan, and whether a pass is due."""
     read, now = running_turn(state, runtime, parts), stamp()
-    known = not read.view.owner.anonymous
+    known = not read.view.session.anonymous
     related = partial(parts.related, read.view, runtime=runtime) if known else None
     work = before_turn(replace(read, now=now, related=related), now)
     update = efforts_update(work.state) | plan_update(work, read.plan)
@@ -104,25 +104,25 @@ def _plan_and_notes(
 
 
 def _finish_earlier_run(
-    state: TurnState, runtime: Runtime[Settings], parts: AgentParts, owner: Owner, window: int
+    state: TurnState, runtime: Runtime[Settings], parts: AgentParts, session: Session, window: int
 ) -> tuple[TurnState, SplitInput, dict[str, Any]]:
     """Recover the state and commit what an earlier run left unfinished.
 
     Returns the state as that run left it, its messages told apart, and the update of the commits.
     """
     language = parts.settings_of(runtime.context).language
-    before = recovered(state, parts.archive, owner, window + 1, language)
+    before = recovered(state, parts.archive, session, window + 1, language)
     if before.get("command"):
         before = updated(before, commit_command(before, runtime, parts=parts))
-    arrived = split_input(before, owner, parts.archive)
-    before, arrived = adopted_beside(before, owner, arrived, parts.archive, language)
+    arrived = split_input(before, session, parts.archive)
+    before, arrived = adopted_beside(before, session, arrived, parts.archive, language)
     is_running = before.get("turn", 0) > before.get("persisted", 0)
     if is_running and answered(to_dicts(arrived.unfinished)):
         before = _end_answered_turn(before, arrived, runtime, parts)
-    settled = commit_unfinished(before, owner, arrived, parts.archive)
+    settled = commit_unfinished(before, session, arrived, parts.archive)
     if settled["persisted"] > before.get("persisted", 0):  # the archive may have a later end
         tip = tip_of(updated({}, settled))
-        before = updated(before, memory_at(parts.archive, owner, tip))
+        before = updated(before, memory_at(parts.archive, session, tip))
     if before is not state:
         settled = {**before, **settled}
     if state.get("command"):  # committed by now, or another user's

@@ -20,9 +20,9 @@ from ..memory.tools.toolbox import run
 from ..memory.view import past
 from .ask import QuestionCost, drive
 from .turn.langchain_messages import from_dicts
-from .turn.owner import owner_of
 from .turn.parts import AgentParts
 from .turn.recovery import commit, recovered
+from .turn.session import session_of
 from .turn.state import TurnState
 from .turn.tracing import trace_metadata
 from .turn.turn import command_group, correction, load_turn
@@ -39,10 +39,10 @@ def run_command(
     Raises `SessionNotFoundError` if it is another user's.
     """
     settings = resolve(runtime.context, parts.settings)
-    owner, window = owner_of(state, runtime, settings), settings.earlier_turns + 1
-    if not parts.archive.owns(owner, claim=True):
-        raise SessionNotFoundError(owner.thread)
-    before = recovered(state, parts.archive, owner, window, settings.language)
+    session, window = session_of(state, runtime, settings), settings.earlier_turns + 1
+    if not parts.archive.owns(session, claim=True):
+        raise SessionNotFoundError(session.thread)
+    before = recovered(state, parts.archive, session, window, settings.language)
     rest = load_turn(before, runtime, parts)
     work = _at_work(rest, correction(state), runtime, parts)
     costs: list[QuestionCost] = []
@@ -80,11 +80,11 @@ def commit_command(
     if not state.get("command"):
         return {}
     work, tip = load_turn(state, runtime, parts), tip_of(state)
-    archive, owner = parts.archive, work.view.owner
-    record = commit(archive, owner, tip, command_group(state), parts.embedder)
+    archive, session = parts.archive, work.view.session
+    record = commit(archive, session, tip, command_group(state), parts.embedder)
     if record.beside or touches_attention(record):
-        parts.memories_changed(owner)
+        parts.memories_changed(session)
     rest = replace(work.state, events=())
-    after = replace(work, state=rest, view=past(archive, owner, record.tip))
+    after = replace(work, state=rest, view=past(archive, session, record.tip))
     plan = new_plan(after, "command").packed()
     return {**tip_update(record.tip), "events": [], "command": "", "plan": plan}

@@ -89,19 +89,19 @@ def _stored(
 
     Raises `ArchiveError` if nothing was made, or if a turn that the pass read was erased.
     """
-    effort, view = due.effort.id, past(work.view.archive, work.view.owner, work.view.tip)
+    effort, view = due.effort.id, past(work.view.archive, work.view.session, work.view.tip)
     old, numbers = view.compression(effort), [turn.turn for turn in due.leaving]
     outdated = old is not None and old.stale and old != due.old
     if outdated or view.turns_of(effort, numbers) != due.leaving:
         raise ArchiveError("a turn was erased in the meantime")
     made, tokens = step.made, {"before": due.live}
     if made is not None:
-        made = view.archive.commit_compression(view.owner, view.tip, made)
+        made = view.archive.commit_compression(view.session, view.tip, made)
         tokens["after"] = due.kept + quote_tokens(work, made)
     log = {**step.told, "calls": [cost.as_data() for cost in costs], "tokens": tokens}
     entry = ExtractionEntry(effort, view.tip.id, view.tip.turn, tuple(numbers), stamp(), log)
     try:  # the compression is kept even if its log cannot be written
-        view.archive.log_extraction(view.owner, entry)
+        view.archive.log_extraction(view.session, entry)
     except (OSError, ArchiveError) as error:
         _log.warning("the extraction was not logged: %s: %s", type(error).__name__, error)
     if made is None:

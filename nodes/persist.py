@@ -15,7 +15,7 @@ from ..memory.banners import banner_of
 from ..memory.errors import ArchiveError, EmbeddingError
 from ..memory.locks import CACHES
 from ..memory.metrics import cost
-from ..memory.record import SHORT_ID, Owner, Record, Tip
+from ..memory.record import SHORT_ID, Record, Session, Tip
 from ..memory.search.embeddings import EMBEDDED_TURNS
 from ..memory.settings import Settings
 from ..memory.state_block import as_users_see
@@ -42,7 +42,7 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
     with parts.archive.together(READ_CACHE_SECONDS):
         fixed = _fixed(state, work.settings, parts)
         events = (*fixed, *language_event(work.settings.language))
-        record = _committed(state, messages, work.view.owner, parts, events)
+        record = _committed(state, messages, work.view.session, parts, events)
         with CACHES:
             cache = parts.turn_caches.pop(key_of(state, runtime, work.settings), None)
         stored: dict[str, Any] = {"fixed": fixed[0]["digest"]} if fixed else {}
@@ -76,26 +76,26 @@ def _fixed(
 def _committed(
     state: TurnState,
     messages: Sequence[BaseMessage],
-    owner: Owner,
+    session: Session,
     parts: AgentParts,
     events: tuple[Mapping[str, Any], ...],
 ) -> Record:
     """Commit the running turn with these events and its cost, embed it, and invalidate caches."""
     archive, tip = parts.archive, tip_of(state)
     # Also a turn that ends with a result: of a tool that answers directly, or structured output.
-    turn = group(state, messages, left_rounds(archive, owner, state), is_done=True)
+    turn = group(state, messages, left_rounds(archive, session, state), is_done=True)
     turn = replace(turn, events=(*turn.events, *events))
     if "context_report" in state:
         # The cost is compared with what the application would send without a memory.
         spent = cost(as_users_see(turn.messages), parts.alone, parts.count, MEMORY_TOOLS)
         turn = replace(turn, events=(*turn.events, spent))
-    record = commit(archive, owner, tip, turn, parts.embedder)
+    record = commit(archive, session, tip, turn, parts.embedder)
     if parts.embedder is not None:
         try:  # the next turn embeds what fails here
-            archive.embed(owner, parts.embedder, EMBEDDED_TURNS)
+            archive.embed(session, parts.embedder, EMBEDDED_TURNS)
         except (EmbeddingError, ArchiveError, OSError) as error:
-            _log.warning("session %r has turns without a vector: %s", owner.thread, error)
+            _log.warning("session %r has turns without a vector: %s", session.thread, error)
     # Attention elsewhere is a cache: a turn that follows an older one concludes other efforts.
     if parts.attention is not None and (record.beside or touches_attention(record)):
-        parts.memories_changed(owner)
+        parts.memories_changed(session)
     return record

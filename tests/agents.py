@@ -21,7 +21,7 @@ from ebbtide import DiskArchive, EbbtideMiddleware, create_memory_agent
 from ebbtide.graph.commands.look import ShownContext
 from ebbtide.memory.archive.database import FILE
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Owner, Record, Tip
+from ebbtide.memory.record import Record, Session, Tip
 from ebbtide.nodes.turn.state import unpacked
 from ebbtide.nodes.turn.updates import tip_of
 from tests.doubles import ScriptedModel
@@ -64,11 +64,11 @@ class Talk:
 
     def records(self, values: dict[str, Any]) -> tuple[Record, ...]:
         """Return the turns that a state can see."""
-        tip, owners = tip_in(values), [Owner(user, "") for user in self.archive.users()]
+        tip, sessions = tip_in(values), [Session(user, "") for user in self.archive.users()]
         if not tip.turn:  # the first turn was cut short
             return ()
-        owner = next(owner for owner in owners if self.archive.at(owner, tip).tip())
-        return self.archive.at(owner, tip).turns(range(1, tip.turn + 1))
+        session = next(session for session in sessions if self.archive.at(session, tip).tip())
+        return self.archive.at(session, tip).turns(range(1, tip.turn + 1))
 
     def said(self, values: dict[str, Any]) -> list[str]:
         """Return the user messages of the turns that a state can see."""
@@ -78,8 +78,10 @@ class Talk:
     @property
     def branches(self) -> int:
         """The number of ends that the histories of all sessions have: one each without a fork."""
-        owners = [owner for user in self.archive.users() for owner in self.archive.sessions(user)]
-        return sum(len(self.archive.tips(owner)) for owner in owners)
+        sessions = [
+            session for user in self.archive.users() for session in self.archive.sessions(user)
+        ]
+        return sum(len(self.archive.tips(session)) for session in sessions)
 
     @property
     def last(self) -> list[BaseMessage]:

@@ -16,7 +16,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from ebbtide import DiskArchive, Settings, create_memory_agent, erase
 from ebbtide.memory.fences import NAME
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from ebbtide.memory.transcript import indented
 from tests.agents import THREAD, talk
 from tests.constants import constants
@@ -215,7 +215,7 @@ def test_parallel_threads_do_not_mix(tmp_path: Path) -> None:
     states = here.agent.batch([{"messages": name} for name in names], configs)
 
     assert [here.said(state) for state in states] == [[name] for name in names]
-    assert {owner.thread for owner in here.archive.sessions("")} == set(names)
+    assert {session.thread for session in here.archive.sessions("")} == set(names)
 
 
 def test_the_current_question_is_never_dropped(tmp_path: Path) -> None:
@@ -374,5 +374,5 @@ def test_topics_do_not_mix(tmp_path: Path) -> None:
     assert [record.efforts for record in records] == [(), ("a",), ("a",), *[()] * 4]
     tip = records[-1].tip
     archive = DiskArchive(tmp_path)
-    assert archive.at(Owner("", "t"), tip).turns_of("a") == (2, 3)
+    assert archive.at(Session("", "t"), tip).turns_of("a") == (2, 3)
     assert not any(isinstance(m, AIMessage) and m.text == "x" for m in here.last)

@@ -10,7 +10,7 @@ from langchain_core.messages import BaseMessage
 
 from ebbtide import DiskArchive, Settings
 from ebbtide.memory.archive.transfer import read
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import ScriptedModel, call
 
@@ -53,7 +53,7 @@ def forty(tmp_path_factory: pytest.TempPathFactory) -> Gone:
 def passes(root: Path) -> list[dict[str, Any]]:
     """Return the log of extractions."""
     with DiskArchive(root) as archive:
-        return [dict(entry) for entry in read(archive, Owner("", "t")).extractions]
+        return [dict(entry) for entry in read(archive, Session("", "t")).extractions]
 
 
 def test_compaction_does_not_loop(forty: Gone) -> None:

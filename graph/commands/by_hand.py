@@ -75,8 +75,8 @@ def _committed(thread: Thread, waiting: Mapping[str, Any]) -> dict[str, Any]:
         return ended
     # The next run finds the command by the messages before it, or by this note if there are none.
     tip, archive = tip_of(unpacked(ended)), thread.parts.archive
-    if not tip.turn or archive.reseeding(thread.owner) is not None:
-        archive.reseed(thread.owner, tip)
+    if not tip.turn or archive.reseeding(thread.session) is not None:
+        archive.reseed(thread.session, tip)
     place.write(thread.config, {})
     return ended
 

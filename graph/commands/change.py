@@ -58,15 +58,15 @@ def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) 
         SettingsError: There is no such branch, or the graph has no agent with a memory.
     """
     place, latest = place_of(agent), newest_config(config)
-    archive, settings, owner = place.parts.archive, place.parts.settings, place.owner(config)
-    newest = archive.newest(owner)
+    archive, settings, session = place.parts.archive, place.parts.settings, place.session(config)
+    newest = archive.newest(session)
     if branch is not None and newest is None:
-        raise SessionNotFoundError(owner.thread)
-    named = None if branch is None else tip_named(archive, owner, branch)
+        raise SessionNotFoundError(session.thread)
+    named = None if branch is None else tip_named(archive, session, branch)
     try:
         thread = thread_at(agent, latest)
         # On another branch, archiving would make that the newest and restore it instead.
-        if tip_of(thread.state) == (archive.newest(thread.owner) or Tip()):
+        if tip_of(thread.state) == (archive.newest(thread.session) or Tip()):
             if thread.is_older:
                 thread.at_rest()
             if thread.unfinished:
@@ -76,10 +76,10 @@ def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) 
     except TipNotFoundError as error:  # restoring mends such a state
         _restore_log.info("the state of the thread is not archived: %s", error)
     # What was archived just now is of the newest branch, which may be the one that was named.
-    tip = archive.newest(owner) if named in {None, newest} else named
+    tip = archive.newest(session) if named in {None, newest} else named
     if tip is None:
-        raise SessionNotFoundError(owner.thread)
-    state = state_at(archive, owner, tip, settings.earlier_turns + 1)
+        raise SessionNotFoundError(session.thread)
+    state = state_at(archive, session, tip, settings.earlier_turns + 1)
     new_config = place.seed(latest, repacked(state, None, settings))
     configurable = {**latest["configurable"], **new_config["configurable"]}
     return {**new_config, "configurable": configurable}
@@ -161,8 +161,8 @@ def _back_to_adopted(thread: Thread, config: RunnableConfig) -> int:
     _archive_unfinished(thread)
     archive, settings = thread.parts.archive, thread.settings
     last = thread.turn - 1
-    tip = Tip(last, archive.at(thread.owner, tip_of(thread.state)).ids([last])[last])
-    state = state_at(archive, thread.owner, tip, settings.earlier_turns + 1)
+    tip = Tip(last, archive.at(thread.session, tip_of(thread.state)).ids([last])[last])
+    state = state_at(archive, thread.session, tip, settings.earlier_turns + 1)
     thread.place.seed(config, repacked(state, None, settings))
     return tip.turn
 
@@ -175,7 +175,7 @@ def _ends_with_command(thread: Thread) -> bool:
     tip = tip_of(state)
     return any(
         record.status == "command" and record.id == tip.id
-        for record in archive.at(thread.owner, tip).turns([tip.turn], commands=True)
+        for record in archive.at(thread.session, tip).turns([tip.turn], commands=True)
     )
 
 
@@ -191,12 +191,12 @@ def _archive_unfinished(thread: Thread) -> None:
     if not thread.unarchived:
         return
     state, archive = thread.state, thread.parts.archive
-    arrived = told_apart(state, thread.owner, archive)
-    settled = commit_unfinished(state, thread.owner, arrived, archive)
+    arrived = told_apart(state, thread.session, archive)
+    settled = commit_unfinished(state, thread.session, arrived, archive)
     if arrived.new:
         begun = updated(state, {**settled, "turn": settled["persisted"] + 1})
         unanswered = SplitInput([], arrived.new, [])
-        commit_unfinished(begun, thread.owner, unanswered, archive)
+        commit_unfinished(begun, thread.session, unanswered, archive)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +252,7 @@ def _newest_block(records: Sequence[Record]) -> dict[str, str] | None:
 def _ask_for_anchor(thread: Thread, records: Sequence[Record]) -> Asks[str]:
     """Ask the model for an anchor of these turns; of a log that is too long it gets the end."""
     count = thread.parts.count
-    fences = fences_of(thread.parts.archive, thread.owner, count)
+    fences = fences_of(thread.parts.archive, thread.session, count)
     instructions = render("rebuild_anchor", limit=ANCHOR_TOKENS, key=fences.key)
     empty = Question("anchor", instructions, fences.around("conversation", ""))
     log = transcript(records)

@@ -102,13 +102,13 @@ def verify(agent: Agent, config: RunnableConfig) -> tuple[Finding, ...]:
     for older in agent.get_state_history(newest_config(config)):
         configurable = {**config.get("configurable", {}), **older.config["configurable"]}
         named.add(tip_of(thread_at(agent, {**config, "configurable": configurable}).state).id)
-    archive, owner = thread.parts.archive, thread.owner
+    archive, session = thread.parts.archive, thread.session
     unnamed = (
         Finding(f"turn {tip.turn} ({tip.id[:SHORT_ID]})", "no checkpoint names it", fatal=False)
-        for tip in archive.tips(owner)
+        for tip in archive.tips(session)
         if tip.id not in named
     )
-    return (*archive.verify(owner), *unnamed)
+    return (*archive.verify(session), *unnamed)
 
 
 def _line(record: Record) -> TurnLine:
@@ -161,7 +161,7 @@ def transcript(
         return [message for turn in marked for message in turn], page.start > 1
     page = _page(tip.turn + bool(running_messages), limit, before)
     shown = _shown_turns(thread, running_messages, page)
-    return completed(thread.parts.archive, thread.owner, shown, running_messages), page.start > 1
+    return completed(thread.parts.archive, thread.session, shown, running_messages), page.start > 1
 
 
 def _page(newest: int, limit: int | None, before: int | None) -> range:
@@ -190,7 +190,7 @@ def _shown_turns(
     if running_messages and running_turn in turns:
         state, whole = thread.state, to_dicts(running_messages)
         if state.get("turn", 0) == running_turn:
-            left = left_rounds(thread.parts.archive, thread.owner, state)
+            left = left_rounds(thread.parts.archive, thread.session, state)
             whole = put_back(whole, left.messages)
         chosen.append((running_turn, "running", whole))
     marked: list[BaseMessage] = []
@@ -252,7 +252,7 @@ def stats(agent: Agent, config: RunnableConfig) -> Report:
     """Return the metrics of this branch."""
     thread = thread_at(agent, config)
     view = thread.view
-    return report([*every_commit(view.archive, view.owner, view.tip)], thread.parts.count)
+    return report([*every_commit(view.archive, view.session, view.tip)], thread.parts.count)
 
 
 def _work(thread: Thread) -> RunningTurn:

@@ -5,8 +5,8 @@ from langchain_core.runnables import RunnableConfig
 from ...memory.attention.law import Explanation as Explanation  # noqa: PLC0414 (exported with the commands)
 from ...memory.errors import CommandError
 from ...memory.memories import UserMemories
-from ...memory.record import Owner
-from ...nodes.turn.owner import user_of
+from ...memory.record import Session
+from ...nodes.turn.session import user_of
 from .threads import Agent, on_a_thread, place_of
 
 
@@ -62,11 +62,11 @@ def nobody() -> CommandError:
 
 def _of(agent: Agent, config: RunnableConfig) -> UserMemories:
     parts = place_of(agent).parts
-    owner = Owner(user_of(parts.settings, config.get("configurable", {})), "")
-    stored = parts.attention_of(owner, parts.settings)
+    session = Session(user_of(parts.settings, config.get("configurable", {})), "")
+    stored = parts.attention_of(session, parts.settings)
     if stored is None:
         raise nobody()
-    return UserMemories(parts.archive, owner.user, stored)
+    return UserMemories(parts.archive, session.user, stored)
 
 
 aattention = on_a_thread(attention)

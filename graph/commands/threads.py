@@ -29,7 +29,7 @@ from ...memory.errors import (
 )
 from ...memory.messages import answered, clean
 from ...memory.questions import Asks, What
-from ...memory.record import SHORT_ID, Owner, Tip
+from ...memory.record import SHORT_ID, Session, Tip
 from ...memory.settings import Settings, resolve
 from ...memory.view import ArchiveView, past
 from ...nodes.ask import drive
@@ -37,9 +37,9 @@ from ...nodes.command import commit_command
 from ...nodes.turn.arrivals import is_all_answered, split_messages, unarchived
 from ...nodes.turn.checkpoints import is_of_another
 from ...nodes.turn.langchain_messages import messages_in_state, to_dicts
-from ...nodes.turn.owner import user_of
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.recovery import remembered
+from ...nodes.turn.session import user_of
 from ...nodes.turn.state import AgentState, TurnState, repacked, unpacked
 from ...nodes.turn.updates import tip_of
 from ..build import MemoryGraph, Node
@@ -106,11 +106,11 @@ class Place:
         saver = self.graph.checkpointer
         return saver if isinstance(saver, BaseCheckpointSaver) else None
 
-    def owner(self, config: RunnableConfig, settings: Settings | None = None) -> Owner:
+    def session(self, config: RunnableConfig, settings: Settings | None = None) -> Session:
         """Return the session that a config names."""
         chosen = _chosen(config)
         user = user_of(settings or self.parts.settings, chosen)
-        return Owner(user, clean(str(chosen["thread_id"])), self.path)
+        return Session(user, clean(str(chosen["thread_id"])), self.path)
 
     def thread(self, config: RunnableConfig, snapshot: StateSnapshot, context: object) -> "Thread":
         """Return the thread with the state of `snapshot`; a refused run has no next nodes.
@@ -118,9 +118,9 @@ class Place:
         Raises `SessionNotFoundError` if the thread is another user's, or waits for one.
         """
         settings = resolve(context, self.parts.settings)
-        owner, archive = self.owner(config, settings), self.parts.archive
-        if not archive.owns(owner) or is_of_another(snapshot.metadata, archive, owner.user):
-            raise SessionNotFoundError(owner.thread)
+        session, archive = self.session(config, settings), self.parts.archive
+        if not archive.owns(session) or is_of_another(snapshot.metadata, archive, session.user):
+            raise SessionNotFoundError(session.thread)
         values = snapshot.values
         if "messages" in values:
             values = {**values, "messages": messages_in_state(values["messages"])}
@@ -128,7 +128,7 @@ class Place:
             self,
             config,
             context,
-            owner,
+            session,
             settings,
             values,
             next_nodes=snapshot.next,
@@ -211,8 +211,8 @@ def _memory_of(graph: Any) -> MemoryGraph | EbbtideMiddleware | None:
         return builder
     nodes: Mapping[str, Any] = getattr(builder, "nodes", {})
     hooks = (getattr(node.runnable, "func", None) for node in nodes.values())
-    owners = (getattr(hook, "__self__", None) for hook in hooks)
-    return next((owner for owner in owners if isinstance(owner, EbbtideMiddleware)), None)
+    sessions = (getattr(hook, "__self__", None) for hook in hooks)
+    return next((session for session in sessions if isinstance(session, EbbtideMiddleware)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +228,7 @@ class Thread:
     place: Place
     config: RunnableConfig
     context: Any
-    owner: Owner
+    session: Session
     settings: Settings
     values: dict[str, Any]
     next_nodes: tuple[str, ...]
@@ -268,22 +268,22 @@ class Thread:
         if "tip" in state and not state["tip"]:
             return Tip()
         if "tip" in state:
-            tip = archive.at(self.owner, tip_of(state)).tip()
+            tip = archive.at(self.session, tip_of(state)).tip()
             if tip is None and state.get("archive", archive.id) != archive.id:
                 raise TipNotFoundError(state["tip"], state.get("persisted", 0))
         else:
-            tip = None if self.has_checkpoints else archive.reseeding(self.owner)
+            tip = None if self.has_checkpoints else archive.reseeding(self.session)
         if tip is None and ("tip" in state or not self.has_checkpoints):
-            tip = archive.newest(self.owner)
+            tip = archive.newest(self.session)
         if tip is None:
             is_adopted_later = self.is_older or (self.inside and self.values.get("messages"))
-            raise self._older() if is_adopted_later else SessionNotFoundError(self.owner.thread)
+            raise self._older() if is_adopted_later else SessionNotFoundError(self.session.thread)
         return tip
 
     @property
     def view(self) -> ArchiveView:
         """The archive up to the tip of this state."""
-        return past(self.parts.archive, self.owner, self.tip)
+        return past(self.parts.archive, self.session, self.tip)
 
     @property
     def unarchived(self) -> list[BaseMessage]:
@@ -305,7 +305,7 @@ class Thread:
         return not has_begun and answered(to_dicts(messages[-1:]))
 
     def _older(self) -> NotAdoptedError:
-        return NotAdoptedError(self.owner.thread, len(self.values["messages"]))
+        return NotAdoptedError(self.session.thread, len(self.values["messages"]))
 
     def at_rest(self) -> "Thread":
         """Return the thread.
@@ -316,7 +316,7 @@ class Thread:
         if self.is_older:
             raise self._older()
         if self.unfinished:
-            raise TurnRunningError(self.owner.thread, self.turn)
+            raise TurnRunningError(self.session.thread, self.turn)
         return self
 
     def checked(self, what: What) -> "Thread":
@@ -365,7 +365,7 @@ def _begins(node: str) -> bool:
 def _was_refused(thread: Thread) -> bool:
     """Tell whether the last run was refused, or would be, because its input has no new message."""
     given = bool(thread.next_nodes or thread.unarchived) and all(map(_begins, thread.next_nodes))
-    return given and is_all_answered(thread.state, thread.owner, thread.parts.archive)
+    return given and is_all_answered(thread.state, thread.session, thread.parts.archive)
 
 
 def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> Thread:
@@ -397,7 +397,7 @@ def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> T
         thread = replace(thread, next_nodes=(), values=values, inside=True)
     if not place.path or "tip" in thread.state:
         return thread
-    state = remembered(thread.state, place.parts.archive, thread.owner, 1)
+    state = remembered(thread.state, place.parts.archive, thread.session, 1)
     return replace(thread, values=repacked(state, None, thread.settings))
 
 
@@ -421,7 +421,7 @@ def resting(agent: Agent, config: RunnableConfig, context: object = None) -> Thr
     """
     thread = thread_at(agent, config, context).at_rest()
     if thread.place.node and agent.get_state(config).next:
-        raise TurnRunningError(thread.owner.thread, thread.turn)
+        raise TurnRunningError(thread.session.thread, thread.turn)
     if not thread.state.get("command"):
         return thread
     written = thread.place.write(thread.config, thread.with_command())
@@ -434,9 +434,9 @@ def channels(state: Mapping[str, Any]) -> dict[str, Any]:
     return {key: state[key] for key in ("memory", "bookkeeping")}
 
 
-def tip_named(archive: Archive, owner: Owner, branch: str) -> Tip:
+def tip_named(archive: Archive, session: Session, branch: str) -> Tip:
     """Return the end of a branch by the first digits of its id; raises `SettingsError`."""
-    tips = archive.tips(owner)
+    tips = archive.tips(session)
     named = [tip for tip in tips if branch and tip.id.startswith(branch)]
     if len(named) != 1:
         listed = ", ".join(f"{tip.id[:SHORT_ID]} (turn {tip.turn})" for tip in tips)

@@ -17,7 +17,7 @@ from ...memory.errors import (
     TurnArrivedError,
     TurnRunningError,
 )
-from ...memory.record import Owner, Tip
+from ...memory.record import Session, Tip
 from ...memory.settings import user_named
 from ...memory.tools.summary import summarise
 from ...memory.view import every_turn, fences_of
@@ -77,7 +77,7 @@ class ErasureReport:
 class DeletionReport:
     """The sessions that were deleted, and what could not be erased, a sentence each."""
 
-    sessions: tuple[Owner, ...]
+    sessions: tuple[Session, ...]
     not_erased: tuple[str, ...] = ()
 
 
@@ -109,14 +109,16 @@ def erase(
     if not isinstance(turn, int):
         raise SettingsError(f"turn must be the number of a turn, got {turn!r}")
     thread = _thread_to_erase(place_of(agent), newest_config(config))
-    parts, owner, saver = thread.parts, thread.owner, thread.place.saver
+    parts, session, saver = thread.parts, thread.session, thread.place.saver
     archive, tip = parts.archive, thread.tip
-    edits = told_apart(thread.state, owner, archive).known.edits
-    erased = archive.erase(owner, _end_of(archive, owner, branch, turn) if branch else tip, turn)
+    edits = told_apart(thread.state, session, archive).known.edits
+    erased = archive.erase(
+        session, _end_of(archive, session, branch, turn) if branch else tip, turn
+    )
     parts.forget()
     resummarised = _resummarise(thread)
-    not_erased = [*erased.left, *_drop_caches(parts, owner)]
-    if saver and (thread.has_checkpoints or archive.reseeding(owner)):
+    not_erased = [*erased.left, *_drop_caches(parts, session)]
+    if saver and (thread.has_checkpoints or archive.reseeding(session)):
         not_erased += _replace_checkpoints(thread, saver, turn)
     for other in erased.elsewhere:
         not_erased += _erase_in_copy(thread, other, turn)
@@ -132,12 +134,12 @@ def erase(
     )
 
 
-def _end_of(archive: Archive, owner: Owner, branch: str, turn: int) -> Tip:
+def _end_of(archive: Archive, session: Session, branch: str, turn: int) -> Tip:
     """Return the end of a branch, named by its id or by the turn's id in it."""
-    for end in archive.tips(owner):
-        if archive.at(owner, end).ids([turn]).get(turn) == branch:
+    for end in archive.tips(session):
+        if archive.at(session, end).ids([turn]).get(turn) == branch:
             return end
-    return tip_named(archive, owner, branch)
+    return tip_named(archive, session, branch)
 
 
 def delete_session(agent: Agent, config: RunnableConfig) -> DeletionReport:
@@ -147,21 +149,21 @@ def delete_session(agent: Agent, config: RunnableConfig) -> DeletionReport:
         SessionNotFoundError: The user of `config` has no such thread.
     """
     place = place_of(agent)
-    parts, owner = place.parts, place.owner(config)
+    parts, session = place.parts, place.session(config)
     deleted = [
-        parts.archive.delete_session(session)
-        for session in parts.archive.sessions(owner.user)
-        if session.thread == owner.thread
+        parts.archive.delete_session(one)
+        for one in parts.archive.sessions(session.user)
+        if one.thread == session.thread
     ]
-    sessions = tuple(session for deletion in deleted for session in deletion.sessions)
+    sessions = tuple(one for deletion in deleted for one in deletion.sessions)
     # The config's own thread comes last: its state tells the session of a copied thread.
-    threads = dict.fromkeys([owner.thread, str(config["configurable"]["thread_id"])])
+    threads = dict.fromkeys([session.thread, str(config["configurable"]["thread_id"])])
     # Caches are dropped first: if the checkpointer fails, no search finds the session any more.
     not_erased = [notice for deletion in deleted for notice in deletion.left]
-    not_erased += _drop_caches(parts, owner)
-    owned, undeletable = _delete_checkpoints(place, owner.user, threads, sessions)
+    not_erased += _drop_caches(parts, session)
+    owned, undeletable = _delete_checkpoints(place, session.user, threads, sessions)
     if not sessions and not owned:
-        raise SessionNotFoundError(owner.thread)
+        raise SessionNotFoundError(session.thread)
     not_erased += [*undeletable, *reclaim(place.saver)]
     return DeletionReport(sessions, tuple(dict.fromkeys(not_erased)))
 
@@ -180,26 +182,26 @@ def delete_user(agent: Agent, user_id: str) -> DeletionReport:
     not_erased: list[str] = []
 
     # Called before the archive commits: afterwards nothing would tell which threads to delete.
-    def checkpoints(sessions: Sequence[Owner]) -> None:
+    def checkpoints(sessions: Sequence[Session]) -> None:
         threads = sorted({session.thread for session in sessions})
         not_erased.extend(_delete_checkpoints(place, user_id, threads, sessions)[1])
 
     parts = place.parts
     deleted = parts.archive.delete_user(user_id, checkpoints)
-    not_erased += [*deleted.left, *_drop_caches(parts, Owner(user_id, "")), *reclaim(place.saver)]
+    not_erased += [*deleted.left, *_drop_caches(parts, Session(user_id, "")), *reclaim(place.saver)]
     return DeletionReport(deleted.sessions, tuple(dict.fromkeys(not_erased)))
 
 
-def _drop_caches(parts: AgentParts, owner: Owner) -> list[str]:
+def _drop_caches(parts: AgentParts, session: Session) -> list[str]:
     """Empty the caches of a user; return a sentence if one could not be reached."""
     parts.forget()
-    if parts.memories_changed(owner):
+    if parts.memories_changed(session):
         return []
-    return [f"attention of {owner.user!r}: its cache was not reached, and keeps it a day at most"]
+    return [f"attention of {session.user!r}: its cache was not reached, and keeps it a day at most"]
 
 
 def _delete_checkpoints(
-    place: Place, user: str, threads: Iterable[str], sessions: Sequence[Owner]
+    place: Place, user: str, threads: Iterable[str], sessions: Sequence[Session]
 ) -> tuple[list[str], list[str]]:
     """Delete a user's checkpoints of threads; return these threads, and what was not deleted.
 
@@ -218,7 +220,7 @@ def _delete_checkpoints(
                 )
             continue
         tip, archive = tip_of(unpacked(snapshot.values)), place.parts.archive
-        is_own = archive.owns(Owner(user, thread))
+        is_own = archive.owns(Session(user, thread))
         if (sessions or tip.id) and is_own:
             owned.append(thread)
         elif sessions:
@@ -240,26 +242,26 @@ def _resummarise(thread: Thread) -> dict[str, bool]:
 
     An effort whose model call fails keeps its redacted summary and stays stale.
     """
-    archive, owner, succeeded = thread.parts.archive, thread.owner, dict[str, bool]()
-    for tip in archive.tips(owner):
-        for effort in every_effort(archive, owner, tip):
+    archive, session, succeeded = thread.parts.archive, thread.session, dict[str, bool]()
+    for tip in archive.tips(session):
+        for effort in every_effort(archive, session, tip):
             if not effort.stale or effort.status != "concluded":
                 continue
             summarised = _summary_again(thread, tip, effort)
             succeeded[effort.id] = summarised is not None and succeeded.get(effort.id, True)
             if summarised is not None:
-                archive.resummarised(owner, tip, summarised)
+                archive.resummarised(session, tip, summarised)
     return succeeded
 
 
 def _summary_again(thread: Thread, tip: Tip, effort: Effort) -> Effort | None:
     """Return an effort with a summary of its remaining log, None if the model gives none."""
-    parts, owner = thread.parts, thread.owner
-    branch = parts.archive.at(owner, tip)
+    parts, session = thread.parts, thread.session
+    branch = parts.archive.at(session, tip)
     turns = branch.turns_of(effort.id)
     records = branch.turns([turn for turn in turns if turn <= effort.turn])
     log = [record for record in records if record.status != "erased"]
-    fences = fences_of(parts.archive, owner, parts.count)
+    fences = fences_of(parts.archive, session, parts.count)
     try:
         return thread.asked(summarise(effort, log, parts.settings, fences))
     except AnswerError as error:
@@ -277,47 +279,47 @@ def _thread_to_erase(place: Place, config: RunnableConfig) -> Thread:
         thread = resting(place.graph, config)
     else:
         thread = place.thread(config, StateSnapshot({}, (), config, None, None, None, (), ()), None)
-    archive, owner = thread.parts.archive, thread.owner
-    if thread.has_checkpoints or archive.newest(owner) is not None:
+    archive, session = thread.parts.archive, thread.session
+    if thread.has_checkpoints or archive.newest(session) is not None:
         return thread
-    if any(session.thread == owner.thread for session in archive.sessions(owner.user)):
+    if any(one.thread == session.thread for one in archive.sessions(session.user)):
         raise SettingsError(
-            f"thread {owner.thread!r} is one of a larger graph: pass the graph around the agent"
+            f"thread {session.thread!r} is one of a larger graph: pass the graph around the agent"
         )
-    raise SessionNotFoundError(owner.thread)
+    raise SessionNotFoundError(session.thread)
 
 
 def _replace_checkpoints(thread: Thread, saver: Saver, turn: int) -> tuple[str, ...]:
     """Replace a thread's checkpoints by its state from the archive; return what was not erased."""
-    place, config, parts, owner = thread.place, thread.config, thread.parts, thread.owner
+    place, config, parts, session = thread.place, thread.config, thread.parts, thread.session
     now = thread_at(place.graph, config)
     state = _rebuilt(thread)
     # Another checkpoint with the same messages is of a concurrent erasure and not of a turn.
     has_same_messages = now.state.get("messages") == state["messages"]
     if now.has_checkpoints and now.checkpoint != thread.checkpoint and not has_same_messages:
-        raise TurnArrivedError(owner.thread, turn)
+        raise TurnArrivedError(session.thread, turn)
     last_known = now.state if now.has_checkpoints else thread.state
     window = {} if last_known.get("window") is None else {"window": last_known["window"]}
     values = place.graph.get_state(config).values
     foreign = {key: value for key, value in values.items() if key not in _OWN_KEYS}
     values = {**foreign, **repacked({**state, **window}, None, parts.settings)}
-    parts.archive.reseed(owner, thread.tip)
+    parts.archive.reseed(session, thread.tip)
     not_erased = replace_all(place, saver, config, values)
     # Without memory and messages, only the reseeding tells where the thread continues.
     if place.has_memory or values["messages"]:
-        parts.archive.reseed(owner, None)
+        parts.archive.reseed(session, None)
     if not foreign:
         return not_erased
     names = ", ".join(map(repr, foreign))
     return (*not_erased, f"the application's own keys in the state of the thread: {names}")
 
 
-def _erase_in_copy(thread: Thread, other: Owner, turn: int) -> tuple[str, ...]:
+def _erase_in_copy(thread: Thread, other: Session, turn: int) -> tuple[str, ...]:
     """Erase a turn from the checkpoints of another thread that has it; return what is left."""
     place, saver = thread.place, thread.place.saver
     configurable = {**thread.config.get("configurable", {}), "thread_id": other.thread}
     left = f"the checkpoints of thread {other.thread!r}, which has the turn too: erase it there"
-    if saver is None or other.namespace != thread.owner.namespace:
+    if saver is None or other.namespace != thread.session.namespace:
         return (left,)
     try:
         copy = resting(place.graph, {**thread.config, "configurable": configurable})
@@ -329,7 +331,7 @@ def _erase_in_copy(thread: Thread, other: Owner, turn: int) -> tuple[str, ...]:
 def _rebuilt(thread: Thread) -> TurnState:
     """Return a thread's state from the archive."""
     view, window = thread.view, thread.parts.settings.earlier_turns + 1
-    state = state_at(view.archive, view.owner, thread.tip, window)
+    state = state_at(view.archive, view.session, thread.tip, window)
     there = {message.id for message in thread.state.get("messages", ())}
     messages = _messages_around(thread) if thread.place.node else state["messages"]
     if there:  # what the application removed does not come back
@@ -340,7 +342,7 @@ def _rebuilt(thread: Thread) -> TurnState:
 def _messages_around(thread: Thread) -> list[BaseMessage]:
     """Return the messages of the graph around an agent without those that no turn has any more."""
     view, archived = thread.view, dict[str | None, BaseMessage]()
-    for record in every_turn(view.archive, view.owner, view.tip):
+    for record in every_turn(view.archive, view.session, view.tip):
         archived |= {message.id: message for message in stored_messages(view, record)}
     new, messages = unarchived(thread.state), [*thread.values.get("messages", [])]
     old = messages[: len(messages) - len(new)]

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Select, delete, exists, select
 
 from ..attachments import Texts
 from ..messages import fingerprint
-from ..record import Owner
+from ..record import Session
 from .database import upsert
 from .records import unzipped, zipped
 from .schema import attached, attachments, users
@@ -15,9 +15,9 @@ from .schema import attached, attachments, users
 _SAME = (attached.c.owner == attachments.c.owner) & (attached.c.digest == attachments.c.digest)
 
 
-def awaiting(owner: Owner) -> int:
+def awaiting(session: Session) -> int:
     """Return what stands for a turn in the rows of what a session's running turn refers to."""
-    return -int(fingerprint([owner.thread, owner.namespace], 15), 16)
+    return -int(fingerprint([session.thread, session.namespace], 15), 16)
 
 
 def compressed(texts: Texts) -> dict[str, bytes]:
@@ -48,11 +48,11 @@ def _refer(connection: Connection, user: int, turn: int, digests: Iterable[str])
         connection.execute(upsert(connection, attached).on_conflict_do_nothing(), rows)
 
 
-def settle(connection: Connection, user: int, owner: Owner, turn: int) -> None:
+def settle(connection: Connection, user: int, session: Session, turn: int) -> None:
     """Take off a session's running turn what a commit of it refers to now."""
     committed = attached.alias()
     own = committed.c.owner == user, committed.c.turn == turn
-    running = attached.c.owner == user, attached.c.turn == awaiting(owner)
+    running = attached.c.owner == user, attached.c.turn == awaiting(session)
     referred = attached.c.digest.in_(select(committed.c.digest).where(*own))
     connection.execute(delete(attached).where(*running, referred))
 
@@ -79,7 +79,7 @@ def of_turns(connection: Connection, own_turns: Select[Any]) -> Texts:
 
 
 def forget(
-    connection: Connection, user: int, own_turns: Select[Any], *, awaiting_in: Owner
+    connection: Connection, user: int, own_turns: Select[Any], *, awaiting_in: Session
 ) -> None:
     """Take turns off what refers to attachments, and delete those that nobody refers to then.
 

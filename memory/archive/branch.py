@@ -17,11 +17,11 @@ from ..efforts import Effort
 from ..errors import ArchiveFormatError, ArchiveUnavailableError, SessionNotFoundError
 from ..locks import CACHES
 from ..messages import clean
-from ..record import Owner, Record, Tip
+from ..record import Record, Session, Tip
 from ..search.embeddings import QueryEmbedding
 from .database import Database
 from .index import any_of, look_up
-from .lineage import RECORDS, Lineage, Session, Snapshot, weight
+from .lineage import RECORDS, Lineage, SessionRow, Snapshot, weight
 from .protocol import Branch, EffortList, Found, Pointing, Saved
 from .query import pointing
 from .records import state_of
@@ -51,7 +51,7 @@ class Moment:
 
     database: Database
     stack: ExitStack = field(default_factory=ExitStack)
-    sessions: dict[Owner, Session | None] = field(default_factory=dict)
+    sessions: dict[Session, SessionRow | None] = field(default_factory=dict)
     lineages: dict[tuple[int, Tip], Lineage] = field(default_factory=dict)
     opened: Connection | None = None
     at: float = 0.0
@@ -80,7 +80,7 @@ class Reader:
         self.rewritten = 0.0
         """When something was erased or rewritten: what was read before does not count."""
         self._database, self._thread = database, _ThreadState()
-        self._sessions: LRUCache[Any, tuple[float, Session]] = LRUCache(_SNAPSHOTS)
+        self._sessions: LRUCache[Any, tuple[float, SessionRow]] = LRUCache(_SNAPSHOTS)
         self._snapshots: LRUCache[Any, Snapshot] = LRUCache(_SNAPSHOTS)
         self._records: LRUCache[Any, Record] = LRUCache(RECORDS, weight)
 
@@ -98,52 +98,57 @@ class Reader:
                 self.end_moment()
 
     def ask(
-        self, owner: Owner, tip: Tip, nothing: T, query: Callable[[Lineage, *Ts], T], *given: *Ts
+        self,
+        session: Session,
+        tip: Tip,
+        nothing: T,
+        query: Callable[[Lineage, *Ts], T],
+        *given: *Ts,
     ) -> T:
         """Return the answer of a query to what a tip sees, `nothing` if there is no session."""
         moment = self._thread.moment
-        session = moment.sessions.get(owner) if moment else None
-        if moment and session:  # a turn asks some sixty questions: 0.8 ms less without the checks
+        row = moment.sessions.get(session) if moment else None
+        if moment and row:  # a turn asks some sixty questions: 0.8 ms less without the checks
             try:
-                return query(self._lineage(moment, session, tip), *given)
+                return query(self._lineage(moment, row, tip), *given)
             except Exception:  # noqa: BLE001 (asked again below, where errors are translated)
                 self.end_moment()
 
-        def read(moment: Moment, session: Session) -> T:
-            return query(self._lineage(moment, session, tip), *given)
+        def read(moment: Moment, row: SessionRow) -> T:
+            return query(self._lineage(moment, row, tip), *given)
 
-        return self.session(owner, nothing, read, tip)
+        return self.session(session, nothing, read, tip)
 
     def session(
         self,
-        owner: Owner,
+        session: Session,
         nothing: T,
-        query: Callable[[Moment, Session], T],
+        query: Callable[[Moment, SessionRow], T],
         tip: Tip | None = None,
     ) -> T:
         """Return the answer of a query to a session, or to that of the turn of a copied thread."""
         if self._thread.moment is None and not self._database.exists():
             return nothing
-        return again_if_lost(lambda: self._read_once(owner, query, nothing, tip))
+        return again_if_lost(lambda: self._read_once(session, query, nothing, tip))
 
-    def known(self, session: Session, tip: Tip) -> Snapshot | None:
+    def known(self, session: SessionRow, tip: Tip) -> Snapshot | None:
         """Return the snapshot of a tip if it is cached."""
         with CACHES:
             return self._snapshots.get((self._edition(session), tip))
 
     def take(
-        self, owner: Owner, session: Session, record: Record, snapshot: Snapshot, at: float
+        self, session: Session, row: SessionRow, record: Record, snapshot: Snapshot, at: float
     ) -> None:
         """Cache what was just committed after all turns of a session, so that it is not read."""
-        after = replace(session, turns=session.turns + 1, newest=snapshot.row)
-        edition = self._edition(session)
+        after = replace(row, turns=row.turns + 1, newest=snapshot.row)
+        edition = self._edition(row)
         with CACHES:
             if record.status != "command":
                 self._records[edition, snapshot.segments[0].run, record.turn] = record
             self._snapshots[edition, record.tip] = snapshot
-            self._sessions[self._database.opened, owner] = at, after
+            self._sessions[self._database.opened, session] = at, after
         if self._thread.depth:
-            self._thread.moment = Moment(self._database, sessions={owner: after})
+            self._thread.moment = Moment(self._database, sessions={session: after})
 
     def end_moment(self) -> None:
         """End the thread's moment: a writer must see the present, over a single connection."""
@@ -159,45 +164,49 @@ class Reader:
                 cache.clear()
 
     def _read_once(
-        self, owner: Owner, query: Callable[[Moment, Session], T], nothing: T, tip: Tip | None
+        self,
+        session: Session,
+        query: Callable[[Moment, SessionRow], T],
+        nothing: T,
+        tip: Tip | None,
     ) -> T:
         with self.together():
             moment = self._thread.moment = self._thread.moment or Moment(self._database)
             try:
-                if owner not in moment.sessions:
-                    moment.sessions[owner] = self._session(moment, owner)
-                session = moment.sessions[owner]
-                if session is None and tip is not None and tip.id:  # a thread that was copied
-                    session = Session.with_turn(moment.connection(), owner.user, tip)
+                if session not in moment.sessions:
+                    moment.sessions[session] = self._session(moment, session)
+                row = moment.sessions[session]
+                if row is None and tip is not None and tip.id:  # a thread that was copied
+                    row = SessionRow.with_turn(moment.connection(), session.user, tip)
                 try:
-                    return nothing if session is None else query(moment, session)
+                    return nothing if row is None else query(moment, row)
                 except ValueError as error:
                     raise ArchiveFormatError(
-                        f"session {owner.thread!r} is damaged ({error}): `ebbtide archive verify` "
-                        "says where; restore the archive from a backup"
+                        f"session {session.thread!r} is damaged ({error}): `ebbtide archive "
+                        "verify` says where; restore the archive from a backup"
                     ) from error
             except BaseException:
                 self.end_moment()
                 with self._database.using():  # what the error means
                     raise
 
-    def _session(self, moment: Moment, owner: Owner) -> Session | None:
+    def _session(self, moment: Moment, session: Session) -> SessionRow | None:
         """Return a session, None if there is none; from the cache if it was read recently."""
-        key = (self._database.opened, owner)
+        key = (self._database.opened, session)
         with CACHES:
-            at, session = self._sessions.get(key) or (0.0, None)
+            at, row = self._sessions.get(key) or (0.0, None)
         # An open connection may see an older moment than the one that the cache was filled at.
         if not moment.opened and at > max(self._thread.since, self.rewritten):
-            return session
+            return row
         try:
-            session = Session.of(moment.connection(), owner)
+            row = SessionRow.of(moment.connection(), session)
         except SessionNotFoundError:
             return None
         with CACHES:
-            self._sessions[self._database.opened, owner] = moment.at, session
-        return session
+            self._sessions[self._database.opened, session] = moment.at, row
+        return row
 
-    def _lineage(self, moment: Moment, session: Session, tip: Tip) -> Lineage:
+    def _lineage(self, moment: Moment, session: SessionRow, tip: Tip) -> Lineage:
         """Return the lineage of a tip in a moment."""
         if (lineage := moment.lineages.get((session.id, tip))) is None:
             snapshot, edition = self._snapshot(moment, session, tip), self._edition(session)
@@ -205,7 +214,7 @@ class Reader:
             moment.lineages[session.id, tip] = lineage
         return lineage
 
-    def _snapshot(self, moment: Moment, session: Session, tip: Tip) -> Snapshot:
+    def _snapshot(self, moment: Moment, session: SessionRow, tip: Tip) -> Snapshot:
         """Return the snapshot of a tip, one that sees nothing if the user has no such turn.
 
         It is cached: the past of a tip never changes.
@@ -219,7 +228,7 @@ class Reader:
                 self._snapshots[self._edition(session), tip] = snapshot
         return snapshot
 
-    def _edition(self, session: Session) -> tuple[int, int, int]:
+    def _edition(self, session: SessionRow) -> tuple[int, int, int]:
         """Return a value that changes when a record of the session is rewritten."""
         return (self._database.opened, session.id, session.rewritten)
 
@@ -237,10 +246,10 @@ def again_if_lost(read: Callable[[], T]) -> T:
 class SqlBranch(Branch):
     """A branch in a database. It keeps nothing: each method asks the reader."""
 
-    def __init__(self, reader: Reader, owner: Owner, tip: Tip) -> None:
+    def __init__(self, reader: Reader, session: Session, tip: Tip) -> None:
         """Set what answers, and the tip."""
         self._ask = reader.ask
-        self._place = owner, tip
+        self._place = session, tip
 
     def tip(self) -> Tip | None:
         def read(lineage: Lineage) -> Tip | None:
@@ -312,7 +321,7 @@ class SqlBranch(Branch):
     def unsaid(self, terms: Sequence[str]) -> frozenset[str]:
         def find(lineage: Lineage) -> frozenset[str]:
             wanted = terms, 1
-            user, ranges = lineage.session.owner, lineage.ranges
+            user, ranges = lineage.session.user, lineage.ranges
             said, headed = look_up(lineage.connection, user, ranges, wanted, wanted)
             return frozenset(term for term in terms if not said[term] and not headed[term])
 

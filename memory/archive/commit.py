@@ -14,12 +14,12 @@ from ..attachments import Texts, references
 from ..efforts import changed, left_by
 from ..errors import SessionNotFoundError, TipNotFoundError
 from ..names import session_name
-from ..record import Group, Owner, Part, Record, Tip, commit_id
+from ..record import Group, Part, Record, Session, Tip, commit_id
 from ..search.passages import passages
 from . import attachments, parts
 from .database import added
 from .index import Rows, add_terms, headings, layout, postings, preset
-from .lineage import RECORD, Lineage, Segment, Session, Snapshot, listed_under
+from .lineage import RECORD, Lineage, Segment, SessionRow, Snapshot, listed_under
 from .records import columns, packed, parted_state, record_of, storable, unzipped, zipped
 from .schema import (
     ANCHOR,
@@ -137,7 +137,7 @@ class Committed:
 
 
 def commit(
-    connection: Connection, session: Session, tip: Tip, new: Prepared, snapshot: Snapshot | None
+    connection: Connection, session: SessionRow, tip: Tip, new: Prepared, snapshot: Snapshot | None
 ) -> Committed:
     """Write a prepared group after `tip`, once; `snapshot` is of the tip, None if none is cached.
 
@@ -162,23 +162,25 @@ def commit(
     return Committed(new.record, write(connection, session, new, snapshot), snapshot)
 
 
-def session_of(connection: Connection, owner: Owner) -> Session:
+def session_row(connection: Connection, session: Session) -> SessionRow:
     """Return a session, made if it does not exist, and let its other writers wait."""
     try:
-        return Session.of(connection, owner, lock=True)
+        return SessionRow.of(connection, session, lock=True)
     except SessionNotFoundError:
         user = None
     while user is None:
         # Locked, so that nobody deletes the user meanwhile; read again if somebody just did.
-        number = added(connection, users, {"name": owner.user})
+        number = added(connection, users, {"name": session.user})
         locked = select(users.c.id).where(users.c.id == number).with_for_update()
         user = connection.execute(locked).scalar()
-    new = {"thread": owner.thread, "namespace": owner.namespace, "turns": 0, "newest": 0}
-    added(connection, sessions, {"owner": user, "name": session_name(owner)}, **new)
-    return Session.of(connection, owner, lock=True)
+    new = {"thread": session.thread, "namespace": session.namespace, "turns": 0, "newest": 0}
+    added(connection, sessions, {"owner": user, "name": session_name(session)}, **new)
+    return SessionRow.of(connection, session, lock=True)
 
 
-def write(connection: Connection, session: Session, new: Prepared, snapshot: Snapshot) -> Snapshot:
+def write(
+    connection: Connection, session: SessionRow, new: Prepared, snapshot: Snapshot
+) -> Snapshot:
     """Write a record after the snapshot of its parent, with the rows by which it is found."""
     record, number = new.record, turn_id(session.id, session.turns + 1)
     segments = _segments(connection, session.id, record, snapshot)
@@ -190,7 +192,7 @@ def write(connection: Connection, session: Session, new: Prepared, snapshot: Sna
         **new.row,
         **at,
         "id": number,
-        "owner": session.owner,
+        "owner": session.user,
         "session": session.id,
         "efforts_seen": lineage.effort_count() + len(names) - len(lineage.efforts_named(names)),
         "block": None if new.anchor is None else _block(connection, number, new.anchor, snapshot),
@@ -200,13 +202,13 @@ def write(connection: Connection, session: Session, new: Prepared, snapshot: Sna
     connection.execute(insert(turns), row)
     if rows := [{"effort": effort, **at} for effort in listed_under(record)]:
         connection.execute(insert(members), rows)
-    add_terms(connection, said, (session.owner, number), new.said)
+    add_terms(connection, said, (session.user, number), new.said)
     add_changes(connection, session, {"id": number, **at}, record, new.headed)
-    attachments.put(connection, session.owner, number, new.files)
+    attachments.put(connection, session.user, number, new.files)
     if new.refers:
-        attachments.refer(connection, session.owner, number, new.refers)
+        attachments.refer(connection, session.user, number, new.refers)
     if new.parts:
-        own = {"user": session.owner, "row": number}
+        own = {"user": session.user, "row": number}
         connection.execute(parts.JOIN, [{**own, **part} for part in new.parts])
     counted = {"session": session.id, "count": session.turns + 1, "newest_row": number}
     connection.execute(_UPDATE_SESSION, {**counted, "after": f'"{record.parent}"'})
@@ -214,13 +216,13 @@ def write(connection: Connection, session: Session, new: Prepared, snapshot: Sna
 
 
 def add_changes(
-    connection: Connection, session: Session, at: Mapping[str, int], record: Record, terms: Rows
+    connection: Connection, session: SessionRow, at: Mapping[str, int], record: Record, terms: Rows
 ) -> None:
     """Write the changes of efforts in a record with the `terms` of their headings.
 
     `at` has the id, run, place and turn of the record's row.
     """
-    place = {"owner": session.owner, "session": session.id, **at, "at": record.at}
+    place = {"owner": session.user, "session": session.id, **at, "at": record.at}
     rows: list[dict[str, Any]] = []
     for event in record.events:
         effort = changed(event, record.turn)
@@ -229,7 +231,7 @@ def add_changes(
             rows.append({**place, "id": passage_id(at["id"], len(rows)), **change})
     if rows:
         connection.execute(insert(changes), rows)
-        add_terms(connection, headed, (session.owner, at["id"]), terms)
+        add_terms(connection, headed, (session.user, at["id"]), terms)
 
 
 def _block(connection: Connection, number: int, text: str, snapshot: Snapshot) -> int:

@@ -8,10 +8,10 @@ from uuid import uuid4
 from sqlalchemy import ColumnElement, Connection, Table, delete, false, not_, or_, select, update
 
 from ..names import session_name
-from ..record import Owner
+from ..record import Session
 from . import attachments, facts, parts
 from .erasures import Scope, scope_of, to_sweep, unpost
-from .lineage import Segment, Session
+from .lineage import Segment, SessionRow
 from .records import record_of
 from .schema import (
     OF_RUNS,
@@ -34,27 +34,27 @@ from .schema import facts as fact_rows
 from .schema import parts as stored_parts
 
 
-def delete_session(scope: Scope) -> tuple[Owner, ...]:
+def delete_session(scope: Scope) -> tuple[Session, ...]:
     """Delete a session; return the sessions of copied threads that keep some of its turns.
 
     Those turns stay in a session without a name, which nobody is shown. Of such sessions, too, is
     deleted what only this one saw.
     """
-    connection, user = scope.connection, scope.session.owner
+    connection, user = scope.connection, scope.row.user
     _delete(scope)
     # A copy has a higher id than what it was copied from, which it may have been the last to see.
     hidden = select(sessions).where(sessions.c.owner == user, sessions.c.hidden)
     for row in connection.execute(hidden.order_by(sessions.c.id.desc()).with_for_update()).all():
-        owner = Owner(scope.owner.user, row.thread, row.namespace)
-        _delete(scope_of(connection, Session.from_row(row), owner))
+        session = Session(scope.session.user, row.thread, row.namespace)
+        _delete(scope_of(connection, SessionRow.from_row(row), session))
     to_sweep(connection)
-    keeping = {session for session, _ in _segments_of_others(scope)}
+    keeping = {number for number, _ in _segments_of_others(scope)}
     rows = connection.execute(select(sessions).where(sessions.c.id.in_(keeping)))
-    return tuple(Owner(scope.owner.user, r.thread, r.namespace) for r in rows if not r.hidden)
+    return tuple(Session(scope.session.user, r.thread, r.namespace) for r in rows if not r.hidden)
 
 
-def delete_user(connection: Connection, user: str) -> tuple[Owner, ...]:
-    """Delete all rows of a user, and return the owners of the deleted sessions."""
+def delete_user(connection: Connection, user: str) -> tuple[Session, ...]:
+    """Delete all rows of a user, and return the deleted sessions."""
     number_query = select(users.c.id).where(users.c.name == user)
     number = connection.execute(number_query).scalar()
     if number is None:
@@ -64,21 +64,21 @@ def delete_user(connection: Connection, user: str) -> tuple[Owner, ...]:
     # begins; those that began before are in the second reading.
     connection.execute(own.with_for_update()).all()
     connection.execute(number_query.with_for_update())
-    owners = []
+    deleted = []
     for row in reversed(connection.execute(own.with_for_update()).all()):  # copies first
-        owner = Owner(user, row.thread, row.namespace)
-        _delete(scope_of(connection, Session.from_row(row), owner))
-        owners += [] if row.hidden else [owner]
+        session = Session(user, row.thread, row.namespace)
+        _delete(scope_of(connection, SessionRow.from_row(row), session))
+        deleted += [] if row.hidden else [session]
     for table in (memories, fact_rows, attached, stored_attachments, stored_parts):
         connection.execute(delete(table).where(table.c.owner == number))
     connection.execute(delete(users).where(users.c.id == number))
     to_sweep(connection)
-    return tuple(sorted(owners, key=lambda owner: (owner.thread, owner.namespace)))
+    return tuple(sorted(deleted, key=lambda session: (session.thread, session.namespace)))
 
 
 def _delete(scope: Scope) -> None:
     """Delete the rows of a session but for the turns that other sessions go on from."""
-    connection, session = scope.connection, scope.session.id
+    connection, session = scope.connection, scope.row.id
     seen: dict[int, int] = {}
     for _, part in _segments_of_others(scope):
         seen[part.run] = max(part.last, seen.get(part.run, 0))
@@ -92,8 +92,8 @@ def _delete(scope: Scope) -> None:
     for table in OF_RUNS:
         connection.execute(delete(table).where(table.c.run.in_(own_runs), _unseen(table, seen)))
     own_turns = select(turns.c.id).where(turns.c.session == session, _unseen(turns, seen))
-    attachments.forget(connection, scope.session.owner, own_turns, awaiting_in=scope.owner)
-    parts.forget_all(connection, scope.session.owner, scope.owner)
+    attachments.forget(connection, scope.row.user, own_turns, awaiting_in=scope.session)
+    parts.forget_all(connection, scope.row.user, scope.session)
     connection.execute(delete(blocks).where(blocks.c.id.in_(own_turns)))
     for table in (vectors, heading_vectors):
         of_gone = (table.c.id // (1 << PASSAGE_BITS)).in_(own_turns)
@@ -103,14 +103,14 @@ def _delete(scope: Scope) -> None:
         connection.execute(delete(table).where(*gone))
     for table in (extractions, memories):
         connection.execute(delete(table).where(table.c.session == session))
-    facts.forget(connection, scope.session.owner, fact_rows.c.session == session)
+    facts.forget(connection, scope.row.user, fact_rows.c.session == session)
     connection.execute(delete(runs).where(runs.c.session == session, runs.c.id.not_in(seen)))
     if not kept:
         connection.execute(delete(sessions).where(sessions.c.id == session))
         return
     for run, last in seen.items():
         connection.execute(update(runs).where(runs.c.id == run).values(last=last))
-    nameless = Owner(scope.owner.user, f"deleted {uuid4()}")
+    nameless = Session(scope.session.user, f"deleted {uuid4()}")
     names = {"name": session_name(nameless), "thread": nameless.thread, "namespace": ""}
     scope.note(**names, hidden=True, turns=kept, newest=newest, reseed=None)
     scope.count_rewritten()
@@ -118,11 +118,11 @@ def _delete(scope: Scope) -> None:
 
 def _segments_of_others(scope: Scope) -> list[tuple[int, Segment]]:
     """Return the parts of a session's runs that others of the user go on from, with those."""
-    of_user = select(sessions.c.id).where(sessions.c.owner == scope.session.owner)
-    others = runs.c.session.in_(of_user), runs.c.session != scope.session.id
+    of_user = select(sessions.c.id).where(sessions.c.owner == scope.row.user)
+    others = runs.c.session.in_(of_user), runs.c.session != scope.row.id
     rows = scope.connection.execute(select(runs.c.session, runs.c.ancestors).where(*others))
     segments = ((row.session, Segment(*part)) for row in rows for part in json.loads(row.ancestors))
-    return [(other, part) for other, part in segments if part.session == scope.session.id]
+    return [(other, part) for other, part in segments if part.session == scope.row.id]
 
 
 def _unseen(table: Table, seen: Mapping[int, int]) -> ColumnElement[bool]:

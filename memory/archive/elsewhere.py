@@ -8,11 +8,11 @@ from typing import Any, Self
 from sqlalchemy import Connection, func, select
 
 from ..names import session_name
-from ..record import Owner, Tip
+from ..record import Session, Tip
 from ..search.ranking import Rare, Topics, rarity, score
 from ..search.terms import further_terms, naming_terms, query_terms, tells, title_terms
 from .index import among, any_of
-from .lineage import TIP, Lineage, Segment, Session, Snapshot, effort_of
+from .lineage import TIP, Lineage, Segment, SessionRow, Snapshot, effort_of
 from .protocol import Elsewhere
 from .query import Said, at_most, few, in_turns, passages_in, rarest, said_in, strongest, terms_of
 from .schema import PASSAGE_BITS, TURN_BITS, changes, passage_id, runs, sessions, turns, users
@@ -75,17 +75,17 @@ class OtherSessions:
     own_sessions: frozenset[int]
 
     @classmethod
-    def of(cls, connection: Connection, owner: Owner) -> Self | None:
-        """Return the other sessions of an owner's user, None if the user has no session."""
-        number = connection.execute(select(users.c.id).where(users.c.name == owner.user)).scalar()
+    def of(cls, connection: Connection, session: Session) -> Self | None:
+        """Return the other sessions of a session's user, None if the user has no session."""
+        number = connection.execute(select(users.c.id).where(users.c.name == session.user)).scalar()
         if number is None:
             return None
-        own = sessions.c.owner == number, sessions.c.name == session_name(owner)
-        session = connection.execute(select(sessions.c.id).where(*own)).scalar()
-        query = select(runs.c.ancestors).where(runs.c.session == session)
+        own = sessions.c.owner == number, sessions.c.name == session_name(session)
+        here = connection.execute(select(sessions.c.id).where(*own)).scalar()
+        query = select(runs.c.ancestors).where(runs.c.session == here)
         before = (json.loads(ancestors) for ancestors in connection.execute(query).scalars())
         origins = (Segment(*part).session for ancestors in before for part in ancestors)
-        return cls(connection, owner.user, number, frozenset([session or 0, *origins]))
+        return cls(connection, session.user, number, frozenset([here or 0, *origins]))
 
     def search(self, query: str) -> list[Elsewhere]:
         """Return what matches a query, best first, of equals the newest.
@@ -120,13 +120,13 @@ class OtherSessions:
         names = telling & naming_terms(query)
         if not names and not any(_is_clear(hit, rare, asked) for hit in hits):
             hits = [replace(hit, weak=True) for hit in hits]
-        scores = {(hit.owner, hit.effort.id): hit.score for hit in hits if hit.effort}
+        scores = {(hit.session, hit.effort.id): hit.score for hit in hits if hit.effort}
         distinct = [
             hit
             for hit in hits
             if hit.effort
             or all(
-                scores.get((hit.owner, name), -1) < min(hit.score, weight) for name in hit.efforts
+                scores.get((hit.session, name), -1) < min(hit.score, weight) for name in hit.efforts
             )
         ]
         return sorted(distinct, key=lambda hit: (hit.score, *_newest(hit)), reverse=True)
@@ -146,17 +146,17 @@ class OtherSessions:
         hits = self._concluded(self.connection.execute(query), {}, {})
         return sorted(hits, key=_newest, reverse=True)[:newest]
 
-    def _newest_branches(self, numbers: Collection[int]) -> dict[int, tuple[Owner, Lineage]]:
-        """Return by the numbers of sessions their owners and the lineages of their newest tips."""
+    def _newest_branches(self, numbers: Collection[int]) -> dict[int, tuple[Session, Lineage]]:
+        """Return by their numbers sessions and the lineages of their newest tips."""
         if not numbers:
             return {}
         rows = self.connection.execute(_SESSIONS.where(among(sessions.c.id, numbers)))
         return {
             row.id: (
-                Owner(self.user, row.thread, row.namespace),
+                Session(self.user, row.thread, row.namespace),
                 Lineage(
                     lambda: self.connection,
-                    Session.from_row(row),
+                    SessionRow.from_row(row),
                     Snapshot.at(row, row.newest),
                 ),
             )
@@ -166,12 +166,12 @@ class OtherSessions:
     def _efforts(self, headings: Said, rare: Rare) -> list[Elsewhere]:
         """Return the concluded efforts whose headings say most of a query."""
         best = strongest(headings, rare, _MOST)
-        hits: dict[tuple[Owner, str], Elsewhere] = {}
+        hits: dict[tuple[Session, str], Elsewhere] = {}
         for start in range(0, len(best), _CANDIDATES):
             part = best[start : start + _CANDIDATES]
             names = select(changes.c.session, changes.c.effort).where(among(changes.c.id, part))
             for hit in self._concluded(self.connection.execute(names), headings, rare):
-                hits[hit.owner, hit.effort.id if hit.effort else ""] = hit
+                hits[hit.session, hit.effort.id if hit.effort else ""] = hit
             if len(hits) >= _SPARE:
                 break
         return list(hits.values())
@@ -181,19 +181,19 @@ class OtherSessions:
         names: dict[int, set[str]] = {}
         for row in named:
             names.setdefault(row.session, set()).add(row.effort)
-        owners = dict(self._concluding(names))
-        terms = terms_of([*owners], headings, rare)
-        shown = [number for number in owners if terms[number] or not rare]
+        sessions = dict(self._concluding(names))
+        terms = terms_of([*sessions], headings, rare)
+        shown = [number for number in sessions if terms[number] or not rare]
         rows = self.connection.execute(select(changes).where(among(changes.c.id, shown))).all()
         tips = self._tips([number >> PASSAGE_BITS for number in shown])
         hits: list[Elsewhere] = []
         for row in rows:
             points = sum(rare[term] for term in terms[row.id])
             tip, effort = tips[row.id >> PASSAGE_BITS], effort_of(row)
-            hits.append(Elsewhere(owners[row.id], effort, tip, row.at, points, terms[row.id]))
+            hits.append(Elsewhere(sessions[row.id], effort, tip, row.at, points, terms[row.id]))
         return hits
 
-    def _concluding(self, names: Mapping[int, Collection[str]]) -> Iterator[tuple[int, Owner]]:
+    def _concluding(self, names: Mapping[int, Collection[str]]) -> Iterator[tuple[int, Session]]:
         """Yield the newest change of each of these efforts by its id, if it concluded the effort.
 
         What all sessions need is read at once: there may be a hundred.
@@ -204,11 +204,11 @@ class OtherSessions:
         rows: dict[int, list[Any]] = {}
         for row in self.connection.execute(_CHANGES, asked) if branches else ():
             rows.setdefault(row.run, []).append(row)
-        for number, (owner, lineage) in branches.items():
+        for number, (session, lineage) in branches.items():
             own = (row for part in lineage.segments for row in rows.get(part.run, ()))
             seen = [row for row in own if row.effort in names[number] and lineage.sees(row)]
             newest = {row.effort: row for row in sorted(seen, key=lambda row: (row.place, row.id))}
-            yield from ((row.id, owner) for row in newest.values() if row.status == "concluded")
+            yield from ((row.id, session) for row in newest.values() if row.status == "concluded")
 
     def _tips(self, numbers: Sequence[int]) -> dict[int, Tip]:
         """Return the tips of the commits in these rows."""
@@ -231,8 +231,10 @@ class OtherSessions:
         for row in (row for row in visible if row.id in parts):
             place, points = parts[row.id]
             tip, efforts = Tip(row.turn, row.hash), tuple(json.loads(row.efforts))
-            owner = newest[row.session][0]
-            hits.append(Elsewhere(owner, None, tip, row.at, points, terms[row.id], efforts, place))
+            session = newest[row.session][0]
+            hits.append(
+                Elsewhere(session, None, tip, row.at, points, terms[row.id], efforts, place)
+            )
         return hits
 
 
@@ -245,7 +247,7 @@ def _is_clear(hit: Elsewhere, rare: Rare, asked: float) -> bool:
 def _newest(hit: Elsewhere) -> tuple[str, ...]:
     """Return the key that orders results: the time, then names, so that all databases agree."""
     name = hit.effort.id if hit.effort else f"{hit.tip.turn:09}"
-    return hit.at, hit.owner.thread, hit.owner.namespace, name
+    return hit.at, hit.session.thread, hit.session.namespace, name
 
 
 def _best_passages(rows: Sequence[Any], said: Said, rare: Rare) -> dict[int, tuple[int, float]]:

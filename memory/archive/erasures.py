@@ -14,12 +14,12 @@ from ..erasing import Carried, Erased, Target
 from ..errors import TipNotFoundError, TurnNotFoundError
 from ..messages import clean
 from ..names import qualified
-from ..record import Event, Owner, Record, Tip
+from ..record import Event, Record, Session, Tip
 from ..search.passages import passages
 from . import attachments, facts, index, parts
 from .commit import add_changes
 from .database import upsert
-from .lineage import RECORD, Lineage, Segment, Session, Snapshot, effort_of
+from .lineage import RECORD, Lineage, Segment, SessionRow, Snapshot, effort_of
 from .records import anchor_of, columns, packed, plain, record_of, remains, unzipped, zipped_json
 from .schema import (
     ANCHOR,
@@ -60,17 +60,17 @@ class Scope:
     """
 
     connection: Connection
+    row: SessionRow
     session: Session
-    owner: Owner
     runs: Mapping[int, tuple[Segment, ...]]
     sessions: tuple[int, ...]
 
     def lineage(self, tip: Tip) -> Lineage:
         """Return the lineage of a tip; raises `TipNotFoundError`."""
-        snapshot = Snapshot.of(self.connection, self.session, tip)
+        snapshot = Snapshot.of(self.connection, self.row, tip)
         if snapshot is None:
             raise TipNotFoundError(tip.id, tip.turn)
-        return Lineage(lambda: self.connection, self.session, snapshot)
+        return Lineage(lambda: self.connection, self.row, snapshot)
 
     def turns(self) -> Iterator[Any]:
         """Yield the rows of the turns of the sessions, in the order of their commit."""
@@ -90,12 +90,12 @@ class Scope:
 
     def logged(self) -> list[Any]:
         """Return the session's log of extractions."""
-        own = extractions.c.session == self.session.id
+        own = extractions.c.session == self.row.id
         return [*self.connection.execute(select(extractions).where(own).order_by(extractions.c.id))]
 
     def note(self, **values: Any) -> None:
         """Change columns of the session's row."""
-        own = update(sessions).where(sessions.c.id == self.session.id)
+        own = update(sessions).where(sessions.c.id == self.row.id)
         self.connection.execute(own.values(values))
 
     def count_rewritten(self) -> None:
@@ -115,7 +115,7 @@ class Scope:
 
     def log(self, entry: bytes) -> None:
         """Append an entry, as `zipped_json` returns it, to the session's log of extractions."""
-        row = {"session": self.session.id, "entry": entry}
+        row = {"session": self.row.id, "entry": entry}
         self.connection.execute(insert(extractions).values(row))
 
     def erase(self, tip: Tip, turn: int) -> Erased:
@@ -138,20 +138,20 @@ class Scope:
             having |= {run for run, _ in reached}
         facts.forget(
             self.connection,
-            self.session.owner,
+            self.row.user,
             fact_rows.c.hash.in_(records),
             index.among(fact_rows.c.session, self.sessions),
         )
         attachments.forget(
             self.connection,
-            self.session.owner,
+            self.row.user,
             select(turns.c.id).where(
                 turns.c.hash == row.hash, index.among(turns.c.session, self.sessions)
             ),
-            awaiting_in=self.owner,
+            awaiting_in=self.session,
         )
         nonces = [row.nonce] if row.nonce else []
-        parts.forget(self.connection, self.session.owner, self.owner, nonces)
+        parts.forget(self.connection, self.row.user, self.session, nonces)
         to_sweep(self.connection)
         stale, elsewhere = _stale(self, efforts), _elsewhere(self, having)
         events = (event for record in records.values() for event in record.events)
@@ -182,7 +182,7 @@ class Scope:
             self.count_rewritten()
             _put(self, row, record, after)
             values = {"keywords": packed(effort.keywords), "base": effort.importance}
-            own = _of_memory(self, self.owner, effort.id)
+            own = _of_memory(self, self.session, effort.id)
             self.connection.execute(update(memories).where(*own).values(values))
 
 
@@ -193,25 +193,25 @@ def compression_row(made: Compression) -> dict[str, Any]:
 
 
 def scope_of(
-    connection: Connection, session: Session, owner: Owner, *, copies: bool = False
+    connection: Connection, stored: SessionRow, session: Session, *, copies: bool = False
 ) -> Scope:
     """Return a session with all its runs.
 
     With `copies` those of all threads too that share turns with it, since one was copied from the
     other.
     """
-    own = runs.c.session == session.id
+    own = runs.c.session == stored.id
     if copies:
-        of_user = select(sessions.c.id).where(sessions.c.owner == session.owner)
+        of_user = select(sessions.c.id).where(sessions.c.owner == stored.user)
         own = runs.c.session.in_(of_user)
     rows = connection.execute(select(runs).where(own)).all()
     before = {row.id: tuple(Segment(*part) for part in json.loads(row.ancestors)) for row in rows}
     related = [{row.session, *(part.session for part in before[row.id])} for row in rows]
-    involved = {session.id}
+    involved = {stored.id}
     while copies and (more := set[int]().union(*filter(involved.intersection, related)) - involved):
         involved |= more
     reached = {row.id: before[row.id] for row in rows if row.session in involved}
-    return Scope(connection, session, owner, reached, tuple(sorted(involved)))
+    return Scope(connection, stored, session, reached, tuple(sorted(involved)))
 
 
 def to_sweep(connection: Connection) -> None:
@@ -284,27 +284,27 @@ def _put(scope: Scope, row: Any, before: Record, after: Record) -> None:
     connection.execute(update(turns).where(turns.c.id == row.id).values(values))
     connection.execute(delete(changes).where(changes.c.id.between(*index.places(row.id))))
     terms = index.postings(said_in, index.preset(after))
-    index.add_terms(connection, said, (scope.session.owner, row.id), terms)
+    index.add_terms(connection, said, (scope.row.user, row.id), terms)
     place = {name: getattr(row, name) for name in ("id", "run", "place", "turn")}
-    session = replace(scope.session, id=row.session)
+    session = replace(scope.row, id=row.session)
     add_changes(connection, session, place, after, index.headings(after))
 
 
 def unpost(scope: Scope, turn: int, record: Record) -> None:
     """Take the terms of a turn, and of its changes of efforts, out of the search index."""
-    connection, of = scope.connection, (scope.session.owner, turn)
+    connection, of = scope.connection, (scope.row.user, turn)
     terms = index.postings(passages(record.messages), index.preset(record))
     index.remove_terms(connection, said, of, terms)
     index.remove_terms(connection, headed, of, index.headings(record))
 
 
-def _elsewhere(scope: Scope, reached: Iterable[int]) -> tuple[Owner, ...]:
+def _elsewhere(scope: Scope, reached: Iterable[int]) -> tuple[Session, ...]:
     """Return the other sessions that have the erased turn, by the runs that lead to it."""
     having = select(runs.c.session).where(index.among(runs.c.id, reached))
-    others = sessions.c.id.in_(having), sessions.c.id != scope.session.id
+    others = sessions.c.id.in_(having), sessions.c.id != scope.row.id
     shown = *others, ~sessions.c.hidden
     rows = scope.connection.execute(select(sessions).where(*shown).order_by(sessions.c.id))
-    return tuple(Owner(scope.owner.user, row.thread, row.namespace) for row in rows)
+    return tuple(Session(scope.session.user, row.thread, row.namespace) for row in rows)
 
 
 def _stale(scope: Scope, efforts: Iterable[str]) -> tuple[str, ...]:
@@ -314,9 +314,11 @@ def _stale(scope: Scope, efforts: Iterable[str]) -> tuple[str, ...]:
     )
     names = sorted({*scope.connection.execute(query).scalars()})
     rows = scope.connection.execute(select(sessions).where(sessions.c.id.in_(scope.sessions)))
-    for owner in [Owner(scope.owner.user, row.thread, row.namespace) for row in rows]:
+    for session in [Session(scope.session.user, row.thread, row.namespace) for row in rows]:
         for name in {*names, *efforts}:
-            emptied = update(memories).where(*_of_memory(scope, owner, name)).values(keywords="[]")
+            emptied = (
+                update(memories).where(*_of_memory(scope, session, name)).values(keywords="[]")
+            )
             scope.connection.execute(emptied)
     return tuple(names)
 
@@ -340,6 +342,6 @@ def _empty_compressions(
             connection.execute(delete(extractions).where(extractions.c.id == row.id))
 
 
-def _of_memory(scope: Scope, owner: Owner, effort: str) -> tuple[Any, ...]:
+def _of_memory(scope: Scope, session: Session, effort: str) -> tuple[Any, ...]:
     """Return the conditions of the row in `memories` of an effort of a session."""
-    return memories.c.owner == scope.session.owner, memories.c.memory == qualified(owner, effort)
+    return memories.c.owner == scope.row.user, memories.c.memory == qualified(session, effort)

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, delete, select, update
 from ..attention.law import Memory
 from ..facts import BASE, Fact, Item, fact_id, fold, items, keywords_of, same
 from ..messages import clean
-from ..record import Owner, Record, Tip
+from ..record import Record, Session, Tip
 from ..state_block import newest
 from .database import upsert
 from .index import among
@@ -73,7 +73,7 @@ def said_of(
 
 
 def remember(
-    connection: Connection, owner: Owner, lineage: Lineage, record: Record, said: Said
+    connection: Connection, session: Session, lineage: Lineage, record: Record, said: Said
 ) -> None:
     """Write what a turn's block does to the facts and rules of its user.
 
@@ -83,8 +83,8 @@ def remember(
     """
     if not (said.anchored or (said.rules and said.first_of_day)):
         return
-    lock(connection, lineage.session.owner)
-    known = _Known.of(connection, lineage.session.owner)
+    lock(connection, lineage.session.user)
+    known = _Known.of(connection, lineage.session.user)
     before, stood = {fold(item.text) for item in said.before}, known.names(said.before)
     for number, item in enumerate(said.items, 1):
         memory_id = known.name(item.text)
@@ -93,7 +93,7 @@ def remember(
             own = row_of(known.user, memory_id)
             connection.execute(update(memories).where(*own).values(accessed))
         elif fold(item.text) not in before:  # else it is as it was, or was deleted by hand
-            known.store(memory_id or fact_id(owner, record.turn, number), item, lineage, record)
+            known.store(memory_id or fact_id(session, record.turn, number), item, lineage, record)
     for memory_id in stood - known.names(said.items):
         put(connection, known.user, memory_id, None, None)
     of_rules = among(memories.c.memory, known.names(said.rules))
@@ -103,8 +103,8 @@ def remember(
 
 def move(connection: Connection, lineage: Lineage, said: Said) -> None:
     """Withdraw the facts of a branch that a session left, and put back those of its new one."""
-    lock(connection, lineage.session.owner)
-    known, session = _Known.of(connection, lineage.session.owner), lineage.session.id
+    lock(connection, lineage.session.user)
+    known, session = _Known.of(connection, lineage.session.user), lineage.session.id
     current = known.names(said.items)
     for memory_id, origins in known.origins.items():
         own = [row for row in origins if row.session == session]
@@ -173,8 +173,8 @@ def of_user(connection: Connection, user: str, ids: Collection[str] = ()) -> dic
     )
     found: dict[str, Fact] = {}
     for row in connection.execute(query):
-        owner, tip = Owner(user, row.thread, row.namespace), Tip(row.turn, row.hash)
-        found.setdefault(row.memory, Fact(row.memory, row.field, row.text, owner, tip, row.at))
+        session, tip = Session(user, row.thread, row.namespace), Tip(row.turn, row.hash)
+        found.setdefault(row.memory, Fact(row.memory, row.field, row.text, session, tip, row.at))
     return found
 
 

@@ -1,6 +1,6 @@
 """Export a session to a folder of files that people can read.
 
-`session.json` names the session's owner. `raw.jsonl` has the ambient turns, `efforts/<name>.jsonl`
+`session.json` names the session. `raw.jsonl` has the ambient turns, `efforts/<name>.jsonl`
 the turns of an effort: a line of JSON for each turn, which is in the file of each of its efforts. A
 command by hand is a line without messages, in the files of the efforts that its events name.
 Beside them are the compressions, the log of the extractions, a manifest of the efforts, and large
@@ -19,7 +19,7 @@ from ..attachments import named_files
 from ..compressions import as_data
 from ..errors import ArchiveError
 from ..names import is_qualified, safe_name
-from ..record import Owner, Record
+from ..record import Record, Session
 from ..spans import kept, narrowed
 from .page import manifest
 from .records import packed
@@ -29,7 +29,7 @@ from .transfer import WholeSession, read
 _RAW, _EFFORTS, _ATTACHMENTS = "raw.jsonl", "efforts", "attachments"
 
 
-def export(archive: SqlArchive, owner: Owner, folder: str | os.PathLike[str]) -> None:
+def export(archive: SqlArchive, session: Session, folder: str | os.PathLike[str]) -> None:
     """Write a session to a new or empty folder; raises `ArchiveError` for any other.
 
     `session.json` is written last: a folder without it is not complete.
@@ -37,17 +37,17 @@ def export(archive: SqlArchive, owner: Owner, folder: str | os.PathLike[str]) ->
     target = Path(folder)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ArchiveError(f"{str(target)!r} is not empty: name a new folder to export to")
-    session = read(archive, owner)
+    whole = read(archive, session)
     (target / _EFFORTS).mkdir(parents=True, exist_ok=True)
-    for name, lines in _files(session).items():
+    for name, lines in _files(whole).items():
         text = "".join(f"{packed(line)}\n" for line in lines)
         (target / name).write_text(text, "utf-8", newline="\n")
-    for name, data in named_files(session.attachments, _contents(session)).items():
+    for name, data in named_files(whole.attachments, _contents(whole)).items():
         (target / _ATTACHMENTS).mkdir(exist_ok=True)
         (target / _ATTACHMENTS / name).write_bytes(data)
-    efforts = manifest([turn.record for turn in session.turns])
+    efforts = manifest([turn.record for turn in whole.turns])
     (target / "manifest.yaml").write_text(efforts, "utf-8", newline="\n")
-    names = json.dumps(asdict(owner), ensure_ascii=False, indent=1) + "\n"
+    names = json.dumps(asdict(session), ensure_ascii=False, indent=1) + "\n"
     # As JSON writes it: UTF-8 has no lone surrogates, which a name may have.
     (target / "session.json").write_bytes(names.encode("utf-8", "backslashreplace"))
 

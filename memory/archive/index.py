@@ -130,20 +130,20 @@ def remove_terms(
 
 def look_up(
     connection: sa.Connection,
-    owner: int,
+    user: int,
     ranges: Sequence[tuple[int, int]],
     *said_and_headed: Terms,
 ) -> list[dict[str, list[int]]]:
     """Return, by term, the newest passages in these ranges that say it, and the newest headings.
 
-    `owner` is the user's number. Of the ranges the one that is looked at first comes first.
+    `session` is the user's number. Of the ranges the one that is looked at first comes first.
     """
     found: list[dict[str, list[int]]] = [
         {term: [] for term in terms} for terms, _ in said_and_headed
     ]
     for id_range in ranges:
         for known, more in zip(
-            found, _look_up(connection, owner, id_range, said_and_headed), strict=True
+            found, _look_up(connection, user, id_range, said_and_headed), strict=True
         ):
             for term, ids in more.items():
                 known[term] += ids
@@ -152,14 +152,14 @@ def look_up(
 
 def _look_up(
     connection: sa.Connection,
-    owner: int,
+    user: int,
     id_range: tuple[int, int],
     said_and_headed: Sequence[Terms],
 ) -> list[dict[str, list[int]]]:
     sqlite = is_sqlite(connection)
     values: dict[str, Any] = {"first": id_range[0], "last": id_range[1]}
     for index, (terms, limit) in enumerate(said_and_headed):
-        keys = _keys(owner, _spaced(terms), sqlite=sqlite)
+        keys = _keys(user, _spaced(terms), sqlite=sqlite)
         listed = json.dumps(keys.split()) if sqlite else keys
         values |= {f"terms{index}": listed, f"limit{index}": limit}
     sql = _statement(_IN_FTS5 if sqlite else _IN_ARRAYS, said.name, headed.name)
@@ -169,9 +169,9 @@ def _look_up(
 
 
 def _values(connection: sa.Connection, of: tuple[int, int], rows: Rows) -> list[dict[str, Any]]:
-    (owner, turn), sqlite = of, is_sqlite(connection)
+    (user, turn), sqlite = of, is_sqlite(connection)
     return [
-        {"id": passage_id(turn, place), "terms": _keys(owner, terms, sqlite=sqlite)}
+        {"id": passage_id(turn, place), "terms": _keys(user, terms, sqlite=sqlite)}
         for place, terms in rows
     ]
 
@@ -180,11 +180,11 @@ def _spaced(terms: Iterable[str]) -> str:
     return "".join([f" {term}" for term in terms])
 
 
-def _keys(owner: int, terms: str, *, sqlite: bool) -> str:
+def _keys(user: int, terms: str, *, sqlite: bool) -> str:
     """Return terms with the user's number: as a text, since drivers take long for a list."""
     if sqlite:
-        return terms.replace(" ", f" {owner}u")
-    numbers = (str(owner << TERM_BITS | crc32(term.encode())) for term in terms.split())
+        return terms.replace(" ", f" {user}u")
+    numbers = (str(user << TERM_BITS | crc32(term.encode())) for term in terms.split())
     return f"{{{','.join(numbers)}}}"
 
 

@@ -20,7 +20,7 @@ from ..errors import SessionNotFoundError
 from ..locks import CACHES
 from ..messages import length
 from ..names import session_name
-from ..record import Owner, Record, Tip
+from ..record import Record, Session, Tip
 from .index import any_of
 from .protocol import EffortList
 from .records import record_of, unzipped
@@ -163,28 +163,28 @@ def _turns(*columns: Any) -> Select[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class SessionRow:
     """A session: its id, its user's id, how many records it has, how often some were rewritten.
 
     `newest` is the id of the row that was committed last, 0 for none.
     """
 
     id: int
-    owner: int
+    user: int
     turns: int
     rewritten: int
     newest: int
 
     @classmethod
-    def of(cls, connection: Connection, owner: Owner, *, lock: bool = False) -> Self:
-        """Return the session of an owner; raises `SessionNotFoundError`.
+    def of(cls, connection: Connection, session: Session, *, lock: bool = False) -> Self:
+        """Return the row of a session; raises `SessionNotFoundError`.
 
         `lock`: other writers of the session wait for the end of the transaction.
         """
-        key = {"user": owner.user, "name": session_name(owner)}
+        key = {"user": session.user, "name": session_name(session)}
         row = connection.execute(_SESSION_LOCKED if lock else _SESSION, key).first()
         if row is None:
-            raise SessionNotFoundError(owner.thread)
+            raise SessionNotFoundError(session.thread)
         return cls.from_row(row)
 
     @classmethod
@@ -229,11 +229,11 @@ class Snapshot:
     ids: dict[int, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, connection: Connection, session: Session, tip: Tip) -> Self | None:
+    def of(cls, connection: Connection, session: SessionRow, tip: Tip) -> Self | None:
         """Return what a tip of a session sees, or of another one of the same user; else None."""
         if not tip.id:
             return cls((), 0)
-        values = {"owner": session.owner, "session": session.id, "hash": tip.id}
+        values = {"owner": session.user, "session": session.id, "hash": tip.id}
         row = connection.execute(_PLACE, values).first()
         return None if row is None else cls.at(row, row.id, tip.turn)
 
@@ -311,7 +311,7 @@ class Lineage:
     """
 
     connect: Callable[[], Connection]
-    session: Session
+    session: SessionRow
     snapshot: Snapshot
     records: LRUCache[Any, Record] = field(default_factory=lambda: LRUCache(RECORDS, weight))
     edition: tuple[int, ...] = ()

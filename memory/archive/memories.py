@@ -31,7 +31,7 @@ from ..efforts import Effort, left_by
 from ..errors import ArchiveError, AttentionError
 from ..messages import clean
 from ..names import is_qualified, parted, qualified
-from ..record import Event, Owner, Record
+from ..record import Event, Record, Session
 from ..settings import ATTENTION_THRESHOLD
 from .database import Database, added, upsert
 from .lineage import Lineage, effort_of
@@ -67,8 +67,8 @@ class SqlAttention(Attention):
         self.threshold, self.capacity = threshold, capacity
 
     def add(self, user_id: str, memory: Memory, *, now: datetime) -> None:
-        with self._writing(user_id) as (connection, owner):
-            user = owner or added(connection, users, {"name": user_id})
+        with self._writing(user_id) as (connection, known_user):
+            user = known_user or added(connection, users, {"name": user_id})
             lock(connection, user)
             own = sessions.c.owner == user, sessions.c.name == parted(memory.id)[0]
             session = connection.execute(select(sessions.c.id).where(*own)).scalar()
@@ -122,9 +122,9 @@ class SqlAttention(Attention):
 
     def forget(self, user_id: str, memory_id: str, *, now: datetime) -> None:  # noqa: ARG002 (as above)
         if self.database.exists():
-            with self._writing(user_id) as (connection, owner):
-                connection.execute(delete(memories).where(*row_of(owner, memory_id)))
-                said = facts.c.owner == owner, facts.c.memory == memory_id
+            with self._writing(user_id) as (connection, user):
+                connection.execute(delete(memories).where(*row_of(user, memory_id)))
+                said = facts.c.owner == user, facts.c.memory == memory_id
                 connection.execute(delete(facts).where(*said))
 
     def explain(self, user_id: str, memory_id: str, *, now: datetime) -> Explanation | None:
@@ -153,11 +153,11 @@ class SqlAttention(Attention):
         """Change a memory, which may enter or leave by it; tell whether it is stored."""
         if not self.database.exists():
             return False
-        with self._writing(user_id) as (connection, owner):
-            change = update(memories).where(*row_of(owner, memory_id))
+        with self._writing(user_id) as (connection, user):
+            change = update(memories).where(*row_of(user, memory_id))
             # As at a commit it enters first, and leaves at once if it may not stay.
             stored = connection.execute(change.values(**values, attended=True)).rowcount
-            self._settle(connection, owner, now)
+            self._settle(connection, user, now)
         return bool(stored)
 
     def _settled(self, user_id: str, now: datetime) -> tuple[tuple[Ranked, ...], int]:
@@ -166,20 +166,20 @@ class SqlAttention(Attention):
         inside = self._inside(attended, now)
         if len(inside) == len(attended):  # none leaves, so that no lock is needed
             return inside, 0
-        with self._writing(user_id) as (connection, owner):
-            return self._settle(connection, owner, now)
+        with self._writing(user_id) as (connection, user):
+            return self._settle(connection, user, now)
 
     def _settle(
-        self, connection: Connection, owner: int, now: datetime
+        self, connection: Connection, user: int, now: datetime
     ) -> tuple[tuple[Ranked, ...], int]:
         """Let memories leave that may not stay, and those that hold least above the capacity."""
-        query = select(memories).where(memories.c.owner == owner, memories.c.attended)
+        query = select(memories).where(memories.c.owner == user, memories.c.attended)
         stored = [_memory_of(row) for row in connection.execute(query)]
         inside = self._inside(stored, now)
         staying = {memory.id for memory in inside}
         leaving = [kept for kept in stored if kept.memory.id not in staying]
         for kept in leaving:
-            leave = update(memories).where(*row_of(owner, kept.memory.id))
+            leave = update(memories).where(*row_of(user, kept.memory.id))
             connection.execute(leave.values(attended=False))
         # A memory that never reached the threshold has not faded.
         faded = (
@@ -213,7 +213,7 @@ def lock(connection: Connection, user: int) -> None:
 
 
 def attend(
-    connection: Connection, owner: Owner, lineage: Lineage, record: Record, *, moved: bool
+    connection: Connection, session: Session, lineage: Lineage, record: Record, *, moved: bool
 ) -> None:
     """Write what a turn, which `lineage` ends with, does to its user's attention.
 
@@ -221,20 +221,18 @@ def attend(
     found by a search and used, counts an access. `moved`: the turn does not follow the session's
     newest one, so that other efforts are concluded.
     """
-    session, efforts, used = lineage.session, left_by(record), accessed(record.events)
+    row, efforts, used = lineage.session, left_by(record), accessed(record.events)
     if efforts or used or moved:
-        lock(connection, session.owner)
+        lock(connection, row.user)
     if moved:
-        _renew(owner, lineage)
+        _renew(session, lineage)
     for effort in efforts:
-        memory = _memory(owner, effort, record.at)
-        put(connection, session.owner, qualified(owner, effort.id), memory, session.id)
+        memory = _memory(session, effort, record.at)
+        put(connection, row.user, qualified(session, effort.id), memory, row.id)
     counted = {"accesses": memories.c.accesses + 1, "attended": FREE}
     for name in used:
-        memory_id = name if is_qualified(name) else qualified(owner, name)
-        connection.execute(
-            update(memories).where(*row_of(session.owner, memory_id)).values(counted)
-        )
+        memory_id = name if is_qualified(name) else qualified(session, name)
+        connection.execute(update(memories).where(*row_of(row.user, memory_id)).values(counted))
 
 
 def accessed(events: Sequence[Event]) -> tuple[str, ...]:
@@ -259,38 +257,38 @@ def touches_attention(record: Record) -> bool:
     return bool(left_by(record) or accessed(record.events) or said)
 
 
-def _renew(owner: Owner, lineage: Lineage) -> None:
+def _renew(session: Session, lineage: Lineage) -> None:
     """Bring the memories of a session up to date with a branch, when the thread moved to it.
 
     Those of efforts that the branch has not concluded are withdrawn.
     """
-    connection, session = lineage.connection, lineage.session
-    own = (memories.c.owner == session.owner, memories.c.session == session.id)  # no facts
+    connection, own_row = lineage.connection, lineage.session
+    own = (memories.c.owner == own_row.user, memories.c.session == own_row.id)  # no facts
     stored = [_memory_of(row) for row in connection.execute(select(memories).where(*own))]
-    prefix = qualified(owner, "")  # the name of an effort may have a slash as well
+    prefix = qualified(session, "")  # the name of an effort may have a slash as well
     efforts = {kept.memory.id: kept.memory.id.removeprefix(prefix) for kept in stored}
     rows = lineage.changes([*efforts.values()]) if stored else {}
     for kept in stored:
         row = rows.get(efforts[kept.memory.id])
-        memory = None if row is None else _memory(owner, effort_of(row), row.at)
+        memory = None if row is None else _memory(session, effort_of(row), row.at)
         if kept.withdrawn or kept.memory != memory:  # an unchanged one that left must not re-enter
-            put(connection, session.owner, kept.memory.id, memory, session.id)
+            put(connection, own_row.user, kept.memory.id, memory, own_row.id)
 
 
-def _memory(owner: Owner, effort: Effort, at: str) -> Memory | None:
+def _memory(session: Session, effort: Effort, at: str) -> Memory | None:
     """Return the memory of an effort, None unless it is concluded."""
     if effort.status != "concluded":
         return None
-    return Memory(qualified(owner, effort.id), effort.importance, moment(at), effort.keywords)
+    return Memory(qualified(session, effort.id), effort.importance, moment(at), effort.keywords)
 
 
 def put(
-    connection: Connection, owner: int, memory_id: str, memory: Memory | None, session: int | None
+    connection: Connection, user: int, memory_id: str, memory: Memory | None, session: int | None
 ) -> None:
     """Store a memory, without changing its accesses and suppression; None withdraws it."""
     if memory is None:
         withdrawn = {"withdrawn": True, "attended": False}
-        connection.execute(update(memories).where(*row_of(owner, memory_id)).values(withdrawn))
+        connection.execute(update(memories).where(*row_of(user, memory_id)).values(withdrawn))
         return
     renewed = {
         "session": session,
@@ -299,7 +297,7 @@ def put(
         "keywords": packed(clean(memory.keywords)),
         "withdrawn": False,
     }
-    row = {**renewed, "owner": owner, "memory": memory_id, "accesses": 0, "suppressed": False}
+    row = {**renewed, "owner": user, "memory": memory_id, "accesses": 0, "suppressed": False}
     statement = (
         upsert(connection, memories)
         .values(**row, attended=True)
@@ -325,6 +323,6 @@ def moment(at: str) -> datetime:
         return datetime.now(UTC)
 
 
-def row_of(owner: int, memory_id: Any) -> tuple[Any, ...]:
+def row_of(user: int, memory_id: Any) -> tuple[Any, ...]:
     """Return the conditions of a memory's row."""
-    return memories.c.owner == owner, memories.c.memory == memory_id
+    return memories.c.owner == user, memories.c.memory == memory_id

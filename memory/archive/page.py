@@ -20,7 +20,7 @@ from ..errors import ArchiveError, SessionNotFoundError
 from ..messages import Message, calls
 from ..names import ranges
 from ..recalled import recalled
-from ..record import SHORT_ID, Owner, Record, Tip
+from ..record import SHORT_ID, Record, Session, Tip
 from ..transcript import speaker, visible_text
 from ..view import every_commit
 from .protocol import Archive, every_effort
@@ -92,23 +92,25 @@ _TICKS = re.compile("`+")
 """Runs of backticks, which could end a fence that is no longer than they are."""
 
 
-def export_markdown(archive: Archive, owner: Owner, tip: Tip, path: str | os.PathLike[str]) -> None:
+def export_markdown(
+    archive: Archive, session: Session, tip: Tip, path: str | os.PathLike[str]
+) -> None:
     """Write the turns that a tip sees to a new file.
 
     Raises `SessionNotFoundError`, and `ArchiveError` if the file exists.
     """
-    if archive.at(owner, tip).tip() is None:
-        raise SessionNotFoundError(owner.thread)
-    namespace = f", namespace {inline(owner.namespace)}" if owner.namespace else ""
-    whose = f"User {inline(owner.user_label)}{namespace}."
+    if archive.at(session, tip).tip() is None:
+        raise SessionNotFoundError(session.thread)
+    namespace = f", namespace {inline(session.namespace)}" if session.namespace else ""
+    whose = f"User {inline(session.user_label)}{namespace}."
     parts = [
-        f"# Session {inline(owner.thread)}",
+        f"# Session {inline(session.thread)}",
         f"{whose} Up to turn {tip.turn} (`{tip.id[:SHORT_ID]}`).",
     ]
-    if efforts := every_effort(archive, owner, tip):
+    if efforts := every_effort(archive, session, tip):
         lines = (f"- {inline(effort.id)}: {effort.status}" for effort in reversed(efforts))
         parts.append("\n".join(lines))
-    for record in every_commit(archive, owner, tip):
+    for record in every_commit(archive, session, tip):
         parts += _command(record) if record.status == "command" else _turn(record)
     try:
         with Path(path).open("x", encoding="utf-8", newline="\n") as file:

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, delete, select, update
 
 from ..messages import Message
-from ..record import Group, Owner, Part
+from ..record import Group, Part, Session
 from .attachments import awaiting, compressed
 from .attachments import put as put_attachments
 from .database import upsert
@@ -28,12 +28,12 @@ _PORTABLE = [column for column in parts.columns if column.name not in {"owner", 
 """The columns of a part but the numbers of its user and its turn, which differ by archive."""
 
 
-def prepared(owner: Owner, part: Part) -> tuple[dict[str, Any], dict[str, bytes]]:
+def prepared(session: Session, part: Part) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Return the row of a part but its user, and the attachments that it refers to."""
     group = storable(Group(0, part.messages, "", events=part.events))
     row = {
         "id": Part(part.nonce, part.before, group.messages, group.events).id,
-        "session": awaiting(owner),
+        "session": awaiting(session),
         "nonce": part.nonce,
         "before": part.before,
         "size": len(group.messages),
@@ -69,22 +69,22 @@ def places(chain: Sequence[Part], turn: Group) -> list[dict[str, Any]]:
     return found
 
 
-def forget(connection: Connection, user: int, owner: Owner, nonces: Sequence[str] = ()) -> None:
+def forget(connection: Connection, user: int, session: Session, nonces: Sequence[str] = ()) -> None:
     """Delete the parts of a session that no turn joined, and those of turns with these nonces."""
-    left = (parts.c.session == awaiting(owner)) & parts.c.turn.is_(None)
+    left = (parts.c.session == awaiting(session)) & parts.c.turn.is_(None)
     gone = left | parts.c.nonce.in_(nonces) if nonces else left
     connection.execute(delete(parts).where(parts.c.owner == user, gone))
 
 
-def forget_all(connection: Connection, user: int, owner: Owner) -> None:
+def forget_all(connection: Connection, user: int, session: Session) -> None:
     """Delete all parts of a session."""
-    own = parts.c.owner == user, parts.c.session == awaiting(owner)
+    own = parts.c.owner == user, parts.c.session == awaiting(session)
     connection.execute(delete(parts).where(*own))
 
 
-def unjoined(connection: Connection, user: int, owner: Owner) -> tuple[str, ...]:
+def unjoined(connection: Connection, user: int, session: Session) -> tuple[str, ...]:
     """Return the ids of the last parts of the chains of a session that no turn joined."""
-    own = parts.c.owner == user, parts.c.session == awaiting(owner), parts.c.turn.is_(None)
+    own = parts.c.owner == user, parts.c.session == awaiting(session), parts.c.turn.is_(None)
     rows = connection.execute(select(parts.c.id, parts.c.before).where(*own)).all()
     followed = {row.before for row in rows}
     return tuple(sorted(row.id for row in rows if row.id not in followed))

@@ -1,7 +1,7 @@
 """The protocol of an archive, which stores turns and efforts.
 
 An archive must pass the conformance suite in `tests/memory/conformance`. Each operation only sees
-the session of its `owner`, and a `Branch` only what its tip sees.
+the session of its `session`, and a `Branch` only what its tip sees.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -16,7 +16,7 @@ from ..dates import When
 from ..efforts import Effort
 from ..erasing import Deleted, Erased
 from ..facts import Fact
-from ..record import Group, Owner, Part, Record, Tip
+from ..record import Group, Part, Record, Session, Tip
 from ..search.embeddings import Embedder, QueryEmbedding
 
 WEAK = 3
@@ -82,7 +82,7 @@ class Elsewhere:
     """A concluded effort or a turn of another session of the same user, or a fact of any.
 
     Attributes:
-        owner: The other session.
+        session: The other session.
         effort: The effort on the newest branch, or the fact as one, None for a turn.
         tip: The turn, or the turn that concluded the effort or said the fact.
         at: The time of that turn.
@@ -93,7 +93,7 @@ class Elsewhere:
         weak: Whether no result says more than half of the query.
     """
 
-    owner: Owner
+    session: Session
     effort: Effort | None
     tip: Tip
     at: str
@@ -191,11 +191,11 @@ class Archive(Protocol):
     def keyed_digest(self, content: str) -> str:
         """Return a digest of a text, 32 hexadecimal digits, keyed with a secret of the archive."""
 
-    def at(self, owner: Owner, tip: Tip) -> Branch:
+    def at(self, session: Session, tip: Tip) -> Branch:
         """Return the branch that ends at a tip; it is empty if the user has no such turn."""
 
     def commit(
-        self, owner: Owner, tip: Tip, group: Group, embedder: Embedder | None = None
+        self, session: Session, tip: Tip, group: Group, embedder: Embedder | None = None
     ) -> Record:
         """Store a group after `tip`, and return its record. Committing it again changes nothing.
 
@@ -212,13 +212,13 @@ class Archive(Protocol):
         A session that was read within the last `since` seconds may come from the cache.
         """
 
-    def ended(self, owner: Owner, marks: Sequence[str]) -> tuple[tuple[str, Tip], ...]:
+    def ended(self, session: Session, marks: Sequence[str]) -> tuple[tuple[str, Tip], ...]:
         """Return the marks and tips of turns that end with one of these marks, newest first.
 
         Commands that follow such a turn are returned too. Marks are made by `records.mark`.
         """
 
-    def owns(self, owner: Owner, *, claim: bool = False) -> bool:
+    def owns(self, session: Session, *, claim: bool = False) -> bool:
         """Return whether a thread is this user's or nobody's; `claim` makes it this user's then."""
 
     def attention(self, threshold: float) -> Attention:
@@ -233,22 +233,22 @@ class Archive(Protocol):
     def remembered(self, user: str) -> tuple[str, ...]:
         """Return the ids of all memories of a user, faded ones too, the newest first."""
 
-    def elsewhere(self, owner: Owner, query: str | None, limit: int) -> tuple[Elsewhere, ...]:
+    def elsewhere(self, session: Session, query: str | None, limit: int) -> tuple[Elsewhere, ...]:
         """Return up to `limit` concluded efforts and turns of the user's other sessions that match.
 
         The best come first, of equal ones the newest. Of an effort id, goal, summary and keywords
         are matched, of a session the newest branch. Without a query these are the concluded efforts
-        alone, newest first. An anonymous owner gets none.
+        alone, newest first. An anonymous session gets none.
         """
 
-    def embed(self, owner: Owner, embedder: Embedder, limit: int) -> int:
+    def embed(self, session: Session, embedder: Embedder, limit: int) -> int:
         """Compute missing vectors of up to `limit` turns, newest first; return the number of turns.
 
         Vectors of another model are deleted. Raises `EmbeddingError` if the model fails, and then
         changes nothing.
         """
 
-    def erase(self, owner: Owner, tip: Tip, turn: int) -> Erased:
+    def erase(self, session: Session, tip: Tip, turn: int) -> Erased:
         """Erase a visible turn for good, on every branch that holds it, in one transaction.
 
         A tombstone keeps its place. The commands that follow the turn, and those before the first
@@ -257,74 +257,74 @@ class Archive(Protocol):
         already is no error. Raises `SessionNotFoundError`, `TurnNotFoundError`.
         """
 
-    def reseed(self, owner: Owner, tip: Tip | None) -> None:
+    def reseed(self, session: Session, tip: Tip | None) -> None:
         """Store the turn from which a thread without checkpoints continues; None deletes it."""
 
-    def reseeding(self, owner: Owner) -> Tip | None:
+    def reseeding(self, session: Session) -> Tip | None:
         """Return the turn that `reseed` stored, None if there is none."""
 
-    def delete_session(self, owner: Owner) -> Deleted:
+    def delete_session(self, session: Session) -> Deleted:
         """Delete a session and its memories in attention, and return what was deleted.
 
         Turns that copied threads go on from stay, out of sight; the report names these threads.
         """
 
-    def attach(self, owner: Owner, texts: Texts) -> None:
+    def attach(self, session: Session, texts: Texts) -> None:
         """Store attachments of the running turn by digest, each once per user."""
 
-    def attachments(self, owner: Owner, digests: Sequence[str]) -> Texts:
-        """Return the stored attachments of the owner's user with these digests."""
+    def attachments(self, session: Session, digests: Sequence[str]) -> Texts:
+        """Return the stored attachments of the session's user with these digests."""
 
-    def add_part(self, owner: Owner, part: Part) -> str:
+    def add_part(self, session: Session, part: Part) -> str:
         """Store rounds of the running turn, and return the part's id; repeating it is harmless."""
 
-    def parts(self, owner: Owner, last: str) -> tuple[Part, ...]:
+    def parts(self, session: Session, last: str) -> tuple[Part, ...]:
         """Return the parts of a turn of the user up to the one with the id `last`, in order.
 
         There are none if one is missing: its session was deleted, or its turn erased.
         """
 
     def delete_user(
-        self, user: str, also: Callable[[Sequence[Owner]], None] | None = None
+        self, user: str, also: Callable[[Sequence[Session]], None] | None = None
     ) -> Deleted:
         """Delete everything of a user in one transaction, and return what was deleted.
 
         `also` is called with the sessions before the commit; if it raises, nothing is deleted.
         """
 
-    def resummarised(self, owner: Owner, tip: Tip, effort: Effort) -> None:
+    def resummarised(self, session: Session, tip: Tip, effort: Effort) -> None:
         """Store a rewritten summary, keywords and importance, if the effort's summary is stale."""
 
-    def commit_compression(self, owner: Owner, tip: Tip, made: Compression) -> Compression:
+    def commit_compression(self, session: Session, tip: Tip, made: Compression) -> Compression:
         """Store a compression of an effort's older turns, made at `tip`; return the stored one.
 
         If the effort has one at this tip, that one stays. Raises `ArchiveLockedError` and
         `ArchiveUnavailableError`, and then stores nothing.
         """
 
-    def log_extraction(self, owner: Owner, entry: ExtractionEntry) -> None:
+    def log_extraction(self, session: Session, entry: ExtractionEntry) -> None:
         """Append the report of a compression pass to the session's log of extractions."""
 
-    def newest(self, owner: Owner) -> Tip | None:
+    def newest(self, session: Session) -> Tip | None:
         """Return the turn that was committed last, None for no session."""
 
-    def tips(self, owner: Owner) -> tuple[Tip, ...]:
+    def tips(self, session: Session) -> tuple[Tip, ...]:
         """Return the end of every branch, in the order of their commit."""
 
-    def sessions(self, user: str, name: str | None = None) -> tuple[Owner, ...]:
+    def sessions(self, user: str, name: str | None = None) -> tuple[Session, ...]:
         """Return the sessions of a user, in the order of their names.
 
         With a `name`, the one that `names.session_name` calls so, if there is one.
         """
 
-    def verify(self, owner: Owner) -> tuple[Finding, ...]:
+    def verify(self, session: Session) -> tuple[Finding, ...]:
         """Check all records of a session against their messages, and the tables that list them.
 
         Leaf branches are reported too, as not fatal. Raises `SessionNotFoundError`.
         """
 
 
-def every_effort(archive: Archive, owner: Owner, tip: Tip) -> tuple[Effort, ...]:
+def every_effort(archive: Archive, session: Session, tip: Tip) -> tuple[Effort, ...]:
     """Return all efforts that a tip sees, newest status change first."""
-    branch = archive.at(owner, tip)
+    branch = archive.at(session, tip)
     return branch.efforts(branch.efforts(0).total).efforts

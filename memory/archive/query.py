@@ -223,7 +223,7 @@ def pointing(lineage: Lineage, message: str) -> Pointing:
     terms = at_most(query_terms(message))
     session, limit = lineage.session, TELLING + 1  # one more tells that there are too many
     wanted = (terms, limit)
-    passages, headings = look_up(lineage.connection, session.owner, lineage.ranges, wanted, wanted)
+    passages, headings = look_up(lineage.connection, session.user, lineage.ranges, wanted, wanted)
     telling = [term for term in terms if max(len(passages[term]), len(headings[term])) < limit]
     by_turn = in_turns({term: passages[term] for term in telling})
     rare = rarest(session.turns, telling, by_turn, headings)

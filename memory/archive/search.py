@@ -247,7 +247,7 @@ def _look_up(
         if narrow
         else postings
         for postings in said_in(
-            (lineage.connection, session.owner, lineage.ranges),
+            (lineage.connection, session.user, lineage.ranges),
             words,
             [*wanted, *speakers],
             (_PASSAGES_READ, _HEADINGS_READ),

@@ -23,20 +23,20 @@ from ..facts import Fact
 from ..locks import CACHES
 from ..messages import clean
 from ..names import session_name
-from ..record import Group, Owner, Part, Record, Tip, without_controls
+from ..record import Group, Part, Record, Session, Tip, without_controls
 from ..search.embeddings import Embedder
 from ..settings import ATTENTION_THRESHOLD
 from . import facts, parts
 from .attachments import awaiting, compressed, put, settle
 from .attachments import read as stored_attachments
 from .branch import Moment, Reader, SqlBranch, again_if_lost
-from .commit import Prepared, commit, session_of
+from .commit import Prepared, commit, session_row
 from .database import LOCK_TIMEOUT, POOL_SIZE, Database, added, upsert
 from .deletions import delete_session, delete_user
 from .elsewhere import OtherSessions
 from .erasures import Scope, compression_row, scope_of
 from .index import among
-from .lineage import TIP, Lineage, Session
+from .lineage import TIP, Lineage, SessionRow
 from .memories import SqlAttention, attend
 from .protocol import Archive, Elsewhere, Finding
 from .records import packed, plain, zipped_json
@@ -134,39 +134,39 @@ class SqlArchive(Archive):
         return hmac.digest(self.database.key(), content.encode(), "sha256").hex()[:32]
 
     def commit(
-        self, owner: Owner, tip: Tip, group: Group, embedder: Embedder | None = None
+        self, session: Session, tip: Tip, group: Group, embedder: Embedder | None = None
     ) -> Record:
-        embedded = self._vectors.of_turn(owner, group, embedder)
-        new = Prepared.of_group(tip, group, self.parts(owner, group.part))
+        embedded = self._vectors.of_turn(session, group, embedder)
+        new = Prepared.of_group(tip, group, self.parts(session, group.part))
         items = facts.items_of(new.record, group.state)
         self._reader.end_moment()
         beside: tuple[Tip, str] | None = None
         with self.database.writing() as connection:
-            session = session_of(connection, owner)
-            done = commit(connection, session, tip, new, self._reader.known(session, tip))
+            stored = session_row(connection, session)
+            done = commit(connection, stored, tip, new, self._reader.known(stored, tip))
             if new.refers:
-                settle(connection, session.owner, owner, done.snapshot.row)
+                settle(connection, stored.user, session, done.snapshot.row)
             if done.before is not None:
-                moved = done.before.row != session.newest
+                moved = done.before.row != stored.newest
                 if moved:
-                    row = connection.execute(_NEWEST, {"number": session.newest}).first()
+                    row = connection.execute(_NEWEST, {"number": stored.newest}).first()
                     beside = (Tip(row.turn, row.hash), row.at) if row else None
-                if not owner.anonymous:  # what nobody can be told by has no memories
-                    lineage = Lineage(lambda: connection, session, done.snapshot)
-                    attend(connection, owner, lineage, done.record, moved=moved)
+                if not session.anonymous:  # what nobody can be told by has no memories
+                    lineage = Lineage(lambda: connection, stored, done.snapshot)
+                    attend(connection, session, lineage, done.record, moved=moved)
                     parent = done.before.row
                     said = facts.said_of(connection, done.record, group.state, items, parent)
                     if moved:
                         facts.move(connection, lineage, said)
-                    facts.remember(connection, owner, lineage, done.record, said)
+                    facts.remember(connection, session, lineage, done.record, said)
                 if embedder is not None:
-                    embedded.put(connection, session.owner, done.snapshot.row)
+                    embedded.put(connection, stored.user, done.snapshot.row)
             at = monotonic()  # an erasure waits until this is committed, and is newer
         # All that was written is cached, so that nothing has to be read after it.
         record, snapshot = replace(done.record, beside=beside), done.snapshot
         if done.before is None:
             return record
-        self._reader.take(owner, session, record, snapshot, at)
+        self._reader.take(session, stored, record, snapshot, at)
         return record
 
     def facts(self, user: str, ids: Collection[str] = ()) -> Mapping[str, Fact]:
@@ -187,18 +187,18 @@ class SqlArchive(Archive):
         with self.database.reading() as connection:
             return tuple(connection.execute(_REMEMBERED, {"user": user}).scalars())
 
-    def at(self, owner: Owner, tip: Tip) -> SqlBranch:
-        return SqlBranch(self._reader, owner, tip)
+    def at(self, session: Session, tip: Tip) -> SqlBranch:
+        return SqlBranch(self._reader, session, tip)
 
-    def owns(self, owner: Owner, *, claim: bool = False) -> bool:
+    def owns(self, session: Session, *, claim: bool = False) -> bool:
         if not claim and not self.database.exists():
             return True
         # The row is there as long as the session, whose id is never used again.
-        session = self._reader.session(owner, 0, lambda _, session: session.id)
+        number = self._reader.session(session, 0, lambda _, number: number.id)
         with CACHES:
-            if session and self._owned.get((self.database.opened, session)):
+            if number and self._owned.get((self.database.opened, number)):
                 return True
-        row = self._owner_row(owner)
+        row = self._owner_row(session)
 
         def read() -> str | None:
             with self.database.reading() as connection:
@@ -211,161 +211,161 @@ class SqlArchive(Archive):
                 insert = upsert(connection, thread_owners).values(row)
                 connection.execute(insert.on_conflict_do_nothing())
                 user = connection.execute(_OWNER, row).scalar_one()
-        if session and user == row["user"]:
+        if number and user == row["user"]:
             with CACHES:
-                self._owned[self.database.opened, session] = True
+                self._owned[self.database.opened, number] = True
         return user in {None, row["user"]}
 
-    def _owner_row(self, owner: Owner) -> dict[str, str]:
-        thread, user = json.dumps([owner.thread]), json.dumps([owner.thread, owner.user])
+    def _owner_row(self, session: Session) -> dict[str, str]:
+        thread, user = json.dumps([session.thread]), json.dumps([session.thread, session.user])
         return {"thread": self.keyed_digest(thread), "user": self.keyed_digest(user)}
 
-    def _disown(self, connection: Connection, owner: Owner) -> None:
+    def _disown(self, connection: Connection, session: Session) -> None:
         """Make a thread nobody's after its user's last session in it is gone."""
-        row, of_user = self._owner_row(owner), users.c.name == owner.user
+        row, of_user = self._owner_row(session), users.c.name == session.user
         rest = select(sessions.c.id).join(users, users.c.id == sessions.c.owner)
-        if connection.execute(rest.where(of_user, sessions.c.thread == owner.thread)).first():
+        if connection.execute(rest.where(of_user, sessions.c.thread == session.thread)).first():
             return
         columns = thread_owners.c
         mine = columns.thread == row["thread"], columns.user == row["user"]
         connection.execute(delete(thread_owners).where(*mine))
 
-    def ended(self, owner: Owner, marks: Sequence[str]) -> tuple[tuple[str, Tip], ...]:
+    def ended(self, session: Session, marks: Sequence[str]) -> tuple[tuple[str, Tip], ...]:
         query = _TIPS.add_columns(turns.c.end).where(among(turns.c.end, marks))
-        rows = self._turn_rows(owner, query.order_by(turns.c.id.desc()))
+        rows = self._turn_rows(session, query.order_by(turns.c.id.desc()))
         return tuple((end, Tip(*tip)) for *tip, end in rows)
 
-    def elsewhere(self, owner: Owner, query: str | None, limit: int) -> tuple[Elsewhere, ...]:
-        if owner.anonymous or not self.database.exists():
+    def elsewhere(self, session: Session, query: str | None, limit: int) -> tuple[Elsewhere, ...]:
+        if session.anonymous or not self.database.exists():
             return ()
         with self.database.reading() as connection:
-            others = OtherSessions.of(connection, owner)
+            others = OtherSessions.of(connection, session)
             if others is None:
                 return ()
             if query is None:
                 return tuple(others.concluded(limit))
             return tuple(others.search(clean(query)))[:limit]
 
-    def embed(self, owner: Owner, embedder: Embedder, limit: int) -> int:
-        return self._vectors.fill(owner, embedder, limit)
+    def embed(self, session: Session, embedder: Embedder, limit: int) -> int:
+        return self._vectors.fill(session, embedder, limit)
 
-    def erase(self, owner: Owner, tip: Tip, turn: int) -> Erased:
-        with self._writing(owner, copies=True) as scope:
+    def erase(self, session: Session, tip: Tip, turn: int) -> Erased:
+        with self._writing(session, copies=True) as scope:
             erased = scope.erase(tip, turn)
         self._reader.forget()
-        self._vectors.look_again(owner)
+        self._vectors.look_again(session)
         return replace(erased, left=self.database.sweep())
 
-    def resummarised(self, owner: Owner, tip: Tip, effort: Effort) -> None:
-        with self._writing(owner) as scope:
+    def resummarised(self, session: Session, tip: Tip, effort: Effort) -> None:
+        with self._writing(session) as scope:
             scope.resummarise(tip, effort)
-        self._vectors.look_again(owner)
+        self._vectors.look_again(session)
 
-    def reseed(self, owner: Owner, tip: Tip | None) -> None:
-        with self._writing(owner) as scope:
+    def reseed(self, session: Session, tip: Tip | None) -> None:
+        with self._writing(session) as scope:
             scope.note(reseed=None if tip is None else packed(astuple(tip)))
 
-    def reseeding(self, owner: Owner) -> Tip | None:
-        rows = self._session_rows(owner.user, sessions.c.name == session_name(owner))
+    def reseeding(self, session: Session) -> Tip | None:
+        rows = self._session_rows(session.user, sessions.c.name == session_name(session))
         return next((Tip(*json.loads(row.reseed)) for row in rows if row.reseed), None)
 
-    def attach(self, owner: Owner, texts: Texts) -> None:
+    def attach(self, session: Session, texts: Texts) -> None:
         files = compressed(texts)
         with self.database.writing() as connection:
-            user = added(connection, users, {"name": owner.user})
-            put(connection, user, awaiting(owner), files)
+            user = added(connection, users, {"name": session.user})
+            put(connection, user, awaiting(session), files)
 
-    def attachments(self, owner: Owner, digests: Sequence[str]) -> Texts:
+    def attachments(self, session: Session, digests: Sequence[str]) -> Texts:
         if not digests or not self.database.exists():
             return {}
         with self.database.reading() as connection:
-            return stored_attachments(connection, owner.user, digests)
+            return stored_attachments(connection, session.user, digests)
 
-    def add_part(self, owner: Owner, part: Part) -> str:
-        row, files = parts.prepared(owner, part)
+    def add_part(self, session: Session, part: Part) -> str:
+        row, files = parts.prepared(session, part)
         self._reader.end_moment()
         with self.database.writing() as connection:
-            parts.put(connection, added(connection, users, {"name": owner.user}), row, files)
+            parts.put(connection, added(connection, users, {"name": session.user}), row, files)
         return str(row["id"])
 
-    def parts(self, owner: Owner, last: str) -> tuple[Part, ...]:
+    def parts(self, session: Session, last: str) -> tuple[Part, ...]:
         if not last or not self.database.exists():
             return ()
         with self.database.reading() as connection:
-            return parts.read(connection, owner.user, last)
+            return parts.read(connection, session.user, last)
 
-    def delete_session(self, owner: Owner) -> Deleted:
+    def delete_session(self, session: Session) -> Deleted:
         try:
-            with self._writing(owner) as scope:
+            with self._writing(session) as scope:
                 keeping = delete_session(scope)
-                self._disown(scope.connection, owner)
+                self._disown(scope.connection, session)
         except SessionNotFoundError:
             return self._deleted(())
-        deleted = self._deleted((owner,))
+        deleted = self._deleted((session,))
         kept = (
-            f"turns of thread {owner.thread!r}: thread {copy.thread!r} was copied from it and goes "
-            "on from them; delete that one too"
+            f"turns of thread {session.thread!r}: thread {copy.thread!r} was copied from it and "
+            "goes on from them; delete that one too"
             for copy in keeping
         )
         return replace(deleted, left=(*kept, *deleted.left))
 
     def delete_user(
-        self, user: str, also: Callable[[Sequence[Owner]], None] | None = None
+        self, user: str, also: Callable[[Sequence[Session]], None] | None = None
     ) -> Deleted:
         without_controls("user_id", user)
         if not self.database.exists():
             return Deleted(())
         with self.database.writing() as connection:
-            owners = delete_user(connection, user)
-            for owner in owners:
-                self._disown(connection, owner)
+            sessions = delete_user(connection, user)
+            for session in sessions:
+                self._disown(connection, session)
             if also is not None:
-                also(owners)
-        return self._deleted(owners)
+                also(sessions)
+        return self._deleted(sessions)
 
-    def commit_compression(self, owner: Owner, tip: Tip, made: Compression) -> Compression:
+    def commit_compression(self, session: Session, tip: Tip, made: Compression) -> Compression:
         if made.turn != tip.turn:
             raise ArchiveError(
                 f"a compression made after turn {made.turn} cannot be stored for turn {tip.turn}: "
                 f"pass the tip of turn {made.turn}"
             )
         row = compression_row(made)
-        with self._writing(owner) as scope:
+        with self._writing(session) as scope:
             lineage = scope.lineage(tip)
             scope.add_compression(lineage.segments[0], row)
             # The stored one, which may be older than `made`: no later turn is seen from the tip.
             return lineage.compression(clean(made.effort)) or made
 
-    def log_extraction(self, owner: Owner, entry: ExtractionEntry) -> None:
+    def log_extraction(self, session: Session, entry: ExtractionEntry) -> None:
         data = zipped_json(plain({"v": 1, **asdict(entry)}))
-        with self._writing(owner) as scope:
+        with self._writing(session) as scope:
             scope.log(data)
 
-    def newest(self, owner: Owner) -> Tip | None:
-        def read(moment: Moment, session: Session) -> Tip | None:
-            row = moment.connection().execute(_NEWEST, {"number": session.newest}).first()
+    def newest(self, session: Session) -> Tip | None:
+        def read(moment: Moment, stored: SessionRow) -> Tip | None:
+            row = moment.connection().execute(_NEWEST, {"number": stored.newest}).first()
             return None if row is None else Tip(row.turn, row.hash)
 
-        return self._reader.session(owner, None, read)
+        return self._reader.session(session, None, read)
 
-    def tips(self, owner: Owner) -> tuple[Tip, ...]:
+    def tips(self, session: Session) -> tuple[Tip, ...]:
         ends = _TIPS.join(runs, (runs.c.id == turns.c.run) & (runs.c.last == turns.c.place))
-        rows = self._turn_rows(owner, ends.order_by(turns.c.id))
+        rows = self._turn_rows(session, ends.order_by(turns.c.id))
         return tuple(Tip(*row) for row in rows)
 
-    def sessions(self, user: str, name: str | None = None) -> tuple[Owner, ...]:
+    def sessions(self, user: str, name: str | None = None) -> tuple[Session, ...]:
         named = () if name is None else (sessions.c.name == name,)
         rows = self._session_rows(user, ~sessions.c.hidden, *named)
-        owners = (Owner(user, row.thread, row.namespace) for row in rows)
-        return tuple(sorted(owners, key=lambda owner: (owner.thread, owner.namespace)))
+        named_so = (Session(user, row.thread, row.namespace) for row in rows)
+        return tuple(sorted(named_so, key=lambda session: (session.thread, session.namespace)))
 
-    def sessions_by_age(self, user: str) -> tuple[Owner, ...]:
+    def sessions_by_age(self, user: str) -> tuple[Session, ...]:
         """Return the sessions of a user, a copied thread after its original.
 
         Deleted sessions are included as long as copies need turns of them.
         """
         rows = sorted(self._session_rows(user), key=lambda row: row.id)
-        return tuple(Owner(user, row.thread, row.namespace) for row in rows)
+        return tuple(Session(user, row.thread, row.namespace) for row in rows)
 
     def users(self) -> tuple[str, ...]:
         """Return the users that have sessions, sorted."""
@@ -374,12 +374,12 @@ class SqlArchive(Archive):
         with self.database.reading() as connection:
             return tuple(sorted(connection.execute(select(users.c.name)).scalars()))
 
-    def verify(self, owner: Owner) -> tuple[Finding, ...]:
+    def verify(self, session: Session) -> tuple[Finding, ...]:
         if not self.database.exists():
-            raise SessionNotFoundError(owner.thread)
+            raise SessionNotFoundError(session.thread)
         with self.database.reading() as connection:
-            session = Session.of(connection, owner)  # as stored, not as cached
-            return verified(scope_of(connection, session, owner))
+            row = SessionRow.of(connection, session)  # as stored, not as cached
+            return verified(scope_of(connection, row, session))
 
     def verify_file(self) -> tuple[Finding, ...]:
         """Return what SQLite finds wrong with the whole file; nothing for PostgreSQL."""
@@ -392,38 +392,38 @@ class SqlArchive(Archive):
         except ArchiveFormatError as error:
             return (Finding(self.database.name, str(error)),)
 
-    def _deleted(self, owners: tuple[Owner, ...]) -> Deleted:
+    def _deleted(self, sessions: tuple[Session, ...]) -> Deleted:
         """Empty the caches after sessions were deleted, and sweep the files."""
         self._reader.forget()
         # Swept even if none was deleted: an earlier deletion may have failed before its sweep.
-        return Deleted(owners, self.database.sweep() if self.database.exists() else ())
+        return Deleted(sessions, self.database.sweep() if self.database.exists() else ())
 
-    def _turn_rows(self, owner: Owner, query: Select[Any]) -> Sequence[Any]:
+    def _turn_rows(self, session: Session, query: Select[Any]) -> Sequence[Any]:
         """Return the rows that a query finds among the turns of a session."""
 
-        def read(moment: Moment, session: Session) -> Sequence[Any]:
-            return moment.connection().execute(query.where(turns.c.session == session.id)).all()
+        def read(moment: Moment, row: SessionRow) -> Sequence[Any]:
+            return moment.connection().execute(query.where(turns.c.session == row.id)).all()
 
-        return self._reader.session(owner, (), read)
+        return self._reader.session(session, (), read)
 
     @contextmanager
-    def _writing(self, owner: Owner, *, copies: bool = False) -> Iterator[Scope]:
+    def _writing(self, session: Session, *, copies: bool = False) -> Iterator[Scope]:
         """Write to an existing session, locked; raises `SessionNotFoundError`.
 
         With `copies` also to those of threads that share turns with it.
         """
         if not self.database.exists():
-            raise SessionNotFoundError(owner.thread)
+            raise SessionNotFoundError(session.thread)
         self._reader.end_moment()
         with self.database.writing() as connection:
-            session = Session.of(connection, owner, lock=not copies)
+            row = SessionRow.of(connection, session, lock=not copies)
             if copies:  # of two erasures neither has a session that the other waits for
-                own = select(sessions.c.id).where(sessions.c.owner == session.owner)
+                own = select(sessions.c.id).where(sessions.c.owner == row.user)
                 connection.execute(own.order_by(sessions.c.id).with_for_update()).all()
-                session = Session.of(connection, owner)
-            user = select(users.c.id).where(users.c.id == session.owner).with_for_update()
+                row = SessionRow.of(connection, session)
+            user = select(users.c.id).where(users.c.id == row.user).with_for_update()
             connection.execute(user)  # after the session, as commits lock them: no deadlock
-            yield scope_of(connection, session, owner, copies=copies)
+            yield scope_of(connection, row, session, copies=copies)
         self._reader.rewritten = monotonic()
 
     def _session_rows(self, user: str, *conditions: Any) -> list[Row[Any]]:

@@ -19,12 +19,12 @@ from ..errors import (
     SessionNotFoundError,
 )
 from ..facts import is_fact
-from ..record import SHORT_ID, Owner, Record, Tip
+from ..record import SHORT_ID, Record, Session, Tip
 from . import attachments, parts
-from .commit import Prepared, session_of, write
+from .commit import Prepared, session_row, write
 from .database import added, upsert
 from .erasures import Scope, compression_row, scope_of
-from .lineage import Session, Snapshot
+from .lineage import SessionRow, Snapshot
 from .records import packed, record_of, state_of, unzipped, zipped_json
 from .schema import compressions, sessions, thread_owners, turns, users
 from .schema import facts as fact_rows
@@ -82,7 +82,7 @@ class WholeSession:
     of its memories, `facts` those of its turns that said facts of the user.
     """
 
-    owner: Owner
+    session: Session
     turns: tuple[StoredTurn, ...]
     compressions: tuple[tuple[str, Compression], ...] = ()
     extractions: tuple[Mapping[str, Any], ...] = ()
@@ -97,22 +97,22 @@ class WholeSession:
 
         Raises `ArchiveError` if it is there with other records, or damaged.
         """
-        fresh = not archive.newest(self.owner)
+        fresh = not archive.newest(self.session)
         prepared = self._prepared() if fresh else []
         if fresh:
             with archive.database.writing() as connection:
-                session = session_of(connection, self.owner)
+                session = session_row(connection, self.session)
                 fresh = not session.turns
                 if fresh:
                     _write_turns(connection, session, prepared)
-                    session = session_of(connection, self.owner)  # with the turns written
-                    _write_extras(scope_of(connection, session, self.owner), self)
+                    session = session_row(connection, self.session)  # with the turns written
+                    _write_extras(scope_of(connection, session, self.session), self)
         if fresh:
-            _verify(archive, self.owner)
-        difference = _difference(read(archive, self.owner), self)
+            _verify(archive, self.session)
+        difference = _difference(read(archive, self.session), self)
         if difference:
             raise ArchiveError(
-                f"session {self.owner.thread!r} of {self.owner.user_label!r} already exists "
+                f"session {self.session.thread!r} of {self.session.user_label!r} already exists "
                 f"with other records ({difference}): delete that one, or name another archive; "
                 "it was left as it is"
             )
@@ -140,7 +140,7 @@ class WholeSession:
 class Moved:
     """A session that was copied; `fresh`: it was not there already."""
 
-    owner: Owner
+    session: Session
     turns: int
     fresh: bool
 
@@ -149,33 +149,33 @@ Report: TypeAlias = Callable[[Moved], object]
 """Is called after each session that was copied."""
 
 
-def read(archive: SqlArchive, owner: Owner) -> WholeSession:
+def read(archive: SqlArchive, session: Session) -> WholeSession:
     """Return all data of a session, read in one transaction; raises `SessionNotFoundError`."""
     if not archive.database.exists():
-        raise SessionNotFoundError(owner.thread)
+        raise SessionNotFoundError(session.thread)
     with archive.database.reading() as connection:
-        session = Session.of(connection, owner)
-        scope = scope_of(connection, session, owner)
-        query = select(sessions.c.reseed, sessions.c.hidden).where(sessions.c.id == session.id)
+        stored = SessionRow.of(connection, session)
+        scope = scope_of(connection, stored, session)
+        query = select(sessions.c.reseed, sessions.c.hidden).where(sessions.c.id == stored.id)
         noted = connection.execute(query).one()
         return WholeSession(
-            owner,
+            session,
             tuple(_turns(scope)),
             compressions=tuple(
                 (row.hash, from_data(json.loads(unzipped(row.made))))
-                for row in connection.execute(_COMPRESSIONS, {"session": session.id})
+                for row in connection.execute(_COMPRESSIONS, {"session": stored.id})
             ),
             extractions=tuple(json.loads(unzipped(row.entry)) for row in scope.logged()),
             attention=tuple(
                 {column.name: getattr(row, column.name) for column in _MEMORY}
                 | {"keywords": json.loads(row.keywords)}
-                for row in connection.execute(_MEMORIES, {"session": session.id})
+                for row in connection.execute(_MEMORIES, {"session": stored.id})
             ),
             facts=tuple(
-                dict(row) for row in connection.execute(_FACTS, {"session": session.id}).mappings()
+                dict(row) for row in connection.execute(_FACTS, {"session": stored.id}).mappings()
             ),
             attachments=attachments.of_turns(
-                connection, select(turns.c.id).where(turns.c.session == session.id)
+                connection, select(turns.c.id).where(turns.c.session == stored.id)
             ),
             reseed=Tip(*json.loads(noted.reseed)) if noted.reseed else None,
             hidden=noted.hidden,
@@ -195,11 +195,11 @@ def copy(source: SqlArchive, target: SqlArchive, report: Report | None = None) -
     for user in source.users():
         _copy_memories_of_no_session(source, target, user)
     moved, failed = list[Moved](), list[ArchiveError]()
-    for owner in (owner for user in source.users() for owner in source.sessions_by_age(user)):
+    for session in (session for user in source.users() for session in source.sessions_by_age(user)):
         try:
-            session = read(source, owner)
-            _verify(source, owner)
-            moved.append(Moved(owner, len(session.turns), session.write(target)))
+            whole = read(source, session)
+            _verify(source, session)
+            moved.append(Moved(session, len(whole.turns), whole.write(target)))
         except OSError:  # the database is locked or cannot be reached, also for the next one
             raise
         except ArchiveError as error:  # it stops no other session
@@ -223,9 +223,9 @@ def _copy_memories_of_no_session(source: SqlArchive, target: SqlArchive, user: s
         rows = connection.execute(query).mappings().all()
     if rows:
         with target.database.writing() as connection:
-            owner = added(connection, users, {"name": user})
+            session = added(connection, users, {"name": user})
             insert = upsert(connection, memory_rows).on_conflict_do_nothing()
-            connection.execute(insert, [{**row, "owner": owner} for row in rows])
+            connection.execute(insert, [{**row, "owner": session} for row in rows])
 
 
 def _copy_running(source: SqlArchive, target: SqlArchive, user: str) -> None:
@@ -235,10 +235,10 @@ def _copy_running(source: SqlArchive, target: SqlArchive, user: str) -> None:
         attached = attachments.of_running(connection, user)
     if rows or attached:
         with target.database.writing() as connection:
-            owner = added(connection, users, {"name": user})
+            session = added(connection, users, {"name": user})
             for turn, texts in attached:
-                attachments.put(connection, owner, turn, texts)
-            parts.put_copied(connection, owner, rows)
+                attachments.put(connection, session, turn, texts)
+            parts.put_copied(connection, session, rows)
 
 
 def _copy_owners(source: SqlArchive, target: SqlArchive, copied: Sequence[Moved]) -> None:
@@ -251,7 +251,7 @@ def _copy_owners(source: SqlArchive, target: SqlArchive, copied: Sequence[Moved]
                 insert = upsert(connection, thread_owners).on_conflict_do_nothing()
                 connection.execute(insert, [dict(row) for row in rows])
     for one in copied:
-        target.owns(one.owner, claim=True)
+        target.owns(one.session, claim=True)
 
 
 def _turns(scope: Scope) -> Iterator[StoredTurn]:
@@ -261,12 +261,12 @@ def _turns(scope: Scope) -> Iterator[StoredTurn]:
             yield StoredTurn(record_of(row), row.nonce, state_of(row), row.content)
         except _DAMAGED as error:
             raise ArchiveFormatError(
-                f"turn {row.turn} ({row.hash[:SHORT_ID]}) of session {scope.owner.thread!r} is "
+                f"turn {row.turn} ({row.hash[:SHORT_ID]}) of session {scope.session.thread!r} is "
                 f"damaged: {error}; restore the archive from a backup"
             ) from error
 
 
-def _write_turns(connection: Connection, session: Session, prepared: Sequence[Prepared]) -> None:
+def _write_turns(connection: Connection, session: SessionRow, prepared: Sequence[Prepared]) -> None:
     """Commit the turns in their order, each after its parent."""
     snapshots: dict[str, Snapshot] = {}
     for new in prepared:
@@ -290,14 +290,14 @@ def _write_extras(scope: Scope, data: WholeSession) -> None:
     for entry in data.extractions:
         scope.log(zipped_json(entry))
     for memory in data.attention:
-        session = None if is_fact(memory["memory"]) else scope.session.id
+        session = None if is_fact(memory["memory"]) else scope.row.id
         row = {**memory, "session": session, "keywords": packed(memory["keywords"])}
-        insert = upsert(scope.connection, memory_rows).values(**row, owner=scope.session.owner)
+        insert = upsert(scope.connection, memory_rows).values(**row, owner=scope.row.user)
         scope.connection.execute(
             insert.on_conflict_do_update(index_elements=["owner", "memory"], set_=row)
         )
     for fact in data.facts:
-        row = {**fact, "owner": scope.session.owner, "session": scope.session.id}
+        row = {**fact, "owner": scope.row.user, "session": scope.row.id}
         scope.connection.execute(
             upsert(scope.connection, fact_rows).values(row).on_conflict_do_nothing()
         )
@@ -305,14 +305,14 @@ def _write_extras(scope: Scope, data: WholeSession) -> None:
     scope.note(reseed=reseed, hidden=data.hidden)
 
 
-def _verify(archive: SqlArchive, owner: Owner) -> None:
+def _verify(archive: SqlArchive, session: Session) -> None:
     """Raise `ArchiveFormatError` that names the first damage of a session, if there is any."""
-    fatal = [finding for finding in archive.verify(owner) if finding.fatal]
+    fatal = [finding for finding in archive.verify(session) if finding.fatal]
     if fatal:
         first = fatal[0]
         raise ArchiveFormatError(
             f"{first.where}: damaged: {first.what} (the first of {len(fatal)} findings) in session "
-            f"{owner.thread!r} of {archive!r}; it was not copied"
+            f"{session.thread!r} of {archive!r}; it was not copied"
         )
 
 

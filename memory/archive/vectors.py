@@ -17,12 +17,12 @@ import sqlalchemy as sa
 
 from ..efforts import Effort, left_by
 from ..errors import EmbeddingError, SessionNotFoundError
-from ..record import Group, Owner, Record
+from ..record import Group, Record, Session
 from ..search.embeddings import Embedder, QueryEmbedding, Vector
 from ..search.passages import passages
 from .database import Database, upsert
 from .index import among
-from .lineage import CHANGES, Lineage, Session
+from .lineage import CHANGES, Lineage, SessionRow
 from .records import record_of
 from .schema import (
     PASSAGE_BITS,
@@ -98,9 +98,9 @@ class Vectors:
     def __init__(self, database: Database) -> None:
         """Take the database; `fill` finds out which sessions have all their vectors."""
         self._database = database
-        self._complete: set[tuple[Owner, str]] = set()
+        self._complete: set[tuple[Session, str]] = set()
 
-    def of_turn(self, owner: Owner, group: Group, embedder: Embedder | None) -> _TurnVectors:
+    def of_turn(self, session: Session, group: Group, embedder: Embedder | None) -> _TurnVectors:
         """Return the vectors of a turn to be stored with it; raises `ArchiveError`.
 
         Without an embedder, or if it fails, there are none yet, and `fill` computes them.
@@ -109,23 +109,23 @@ class Vectors:
             try:
                 return _embed(embedder, [group])[0]
             except EmbeddingError as error:
-                _log.warning("turn %d of %r has no vector: %s", group.turn, owner.thread, error)
-        self.look_again(owner)
+                _log.warning("turn %d of %r has no vector: %s", group.turn, session.thread, error)
+        self.look_again(session)
         return _TurnVectors()
 
-    def look_again(self, owner: Owner) -> None:
+    def look_again(self, session: Session) -> None:
         """Let `fill` look for missing vectors: a turn of the session has none, or lost them."""
-        self._complete = {(other, model) for other, model in self._complete if other != owner}
+        self._complete = {(other, model) for other, model in self._complete if other != session}
 
-    def fill(self, owner: Owner, embedder: Embedder, limit: int) -> int:
+    def fill(self, session: Session, embedder: Embedder, limit: int) -> int:
         """Compute missing vectors, newest first; see `Archive.embed`."""
         model = embedder.name
-        if (owner, model) in self._complete or not self._database.exists():
+        if (session, model) in self._complete or not self._database.exists():
             return 0
         try:
             with self._database.reading() as connection:
-                session = Session.of(connection, owner)
-                missing = _missing(session.id, model).limit(limit)
+                stored = SessionRow.of(connection, session)
+                missing = _missing(stored.id, model).limit(limit)
                 numbers = connection.execute(missing).scalars().all()
                 query = sa.select(turns).where(among(turns.c.id, numbers)).order_by(turns.c.id)
                 read = connection.execute(query) if numbers else ()
@@ -138,9 +138,9 @@ class Vectors:
             # A turn that lost text while its vectors were computed gets none of them.
             same = [row.id for row in connection.execute(query) if record_of(row) == rows[row.id]]
             for number in same:
-                computed[number].put(connection, session.owner, number)
+                computed[number].put(connection, stored.user, number)
         if len(same) == len(numbers) < limit:
-            self._complete.add((owner, model))
+            self._complete.add((session, model))
         return len(same)
 
 
@@ -257,7 +257,7 @@ def _searched(
     """Return the conditions for vectors of a user and a model, in a session or of these ids."""
     ranges = (table.c.id.between(*ids_of) for ids_of in lineage.ranges)
     chosen = sa.or_(*ranges) if ids is None else among(table.c.id, ids)
-    return [table.c.owner == lineage.session.owner, table.c.model == meaning.model, chosen]
+    return [table.c.owner == lineage.session.user, table.c.model == meaning.model, chosen]
 
 
 def _compared(rows: sa.Result[Any], vector: Vector, number: int) -> dict[int, float]:

@@ -53,7 +53,7 @@ def verify(scope: Scope) -> tuple[Finding, ...]:
     findings += [*_parents(scope, places), *_counts(scope, places)]
     findings += [*_listed(scope, places, records, expected), *_leaves(scope, places)]
     findings += _attachments(scope, places)
-    for part in parts.unjoined(scope.connection, scope.session.owner, scope.owner):
+    for part in parts.unjoined(scope.connection, scope.row.user, scope.session):
         what = "rounds of a turn that runs, or broke off, and was not committed"
         findings.append(Finding(f"part {part[:12]}", what, fatal=False))
     if erased := sum(record.status == "erased" for record in records.values()):
@@ -64,7 +64,7 @@ def verify(scope: Scope) -> tuple[Finding, ...]:
 
 def _attachments(scope: Scope, places: dict[_Place, Any]) -> Iterator[Finding]:
     """Yield the turns whose attachments are missing, and attachments that no turn refers to."""
-    connection, user = scope.connection, scope.session.owner
+    connection, user = scope.connection, scope.row.user
     missing = attachments.missing(connection, user)
     for row in places.values():
         if row.id in missing:
@@ -84,9 +84,9 @@ def _is_sound(row: Any, record: Record) -> bool:
 
 def _counts(scope: Scope, places: dict[_Place, Any]) -> Iterator[Finding]:
     """Yield counts and ends, of the session or of a run, that differ from the stored turns."""
-    own = [row for row in places.values() if row.session == scope.session.id]
+    own = [row for row in places.values() if row.session == scope.row.id]
     noted, counted = (
-        (scope.session.turns, scope.session.newest),
+        (scope.row.turns, scope.row.newest),
         (len(own), own[-1].id if own else 0),
     )
     if noted != counted:
@@ -144,7 +144,7 @@ def _leaves(scope: Scope, places: dict[_Place, Any]) -> Iterator[Finding]:
     """Yield the turns that no other follows, but the newest one."""
     followed = {row.parent for row in places.values()}
     for row in places.values():
-        if row.hash not in followed and row.id != scope.session.newest:
+        if row.hash not in followed and row.id != scope.row.newest:
             yield _finding(row, f"turn {row.turn} is the leaf of a branch", fatal=False)
 
 

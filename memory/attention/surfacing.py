@@ -29,7 +29,7 @@ class Attended:
 
         Raises `AttentionError`.
         """
-        self.attention.prune(self.view.owner.user, now=self.now)
+        self.attention.prune(self.view.session.user, now=self.now)
         visible = (effort.id for effort, _ in self._visible(message))
         chosen = [*islice(visible, self.settings.attention_limit)]
         if not chosen:
@@ -51,7 +51,7 @@ class Attended:
 
     def _visible(self, text: str, *, unrelated: bool = True) -> Iterator[tuple[Effort, float]]:
         """Yield the concluded efforts of other sessions in attention, each with its relevance."""
-        own, user = session_name(self.view.owner), self.view.owner.user
+        own, user = session_name(self.view.session), self.view.session.user
         for memory in self.attention.refresh_for_context(user, text, CAPACITY, now=self.now):
             if parted(memory.id)[0] == own or not (memory.relevance or unrelated):
                 continue

@@ -250,7 +250,7 @@ def _brought(work: RunningTurn, turn: Group) -> Iterator[tuple[CallKey, list[_Fo
             continue
         found: list[_Found] = []
         for quote in recalled(message):
-            view = work.view.session(quote.session) if quote.session else work.view
+            view = work.view.of_session(quote.session) if quote.session else work.view
             records = view.turns([quote.turn]) if view and quote.turn != turn.turn else ()
             if message["data"].get("name") == "read_log":
                 found += [one for record in records for one in _attachments(record)]

@@ -36,8 +36,8 @@ def effort_status(work: RunningTurn, effort_id: Text = "") -> Outcome:
     result: dict[str, Any] = {"efforts": entries, "more": unlisted}
     result |= {"how": render("more_efforts")} if unlisted else {}
     earlier = [
-        {"id": qualified(concluded.owner, concluded.effort.id), "concluded": day_of(concluded.at)}
-        for concluded in work.view.archive.elsewhere(work.view.owner, None, _EARLIER)
+        {"id": qualified(concluded.session, concluded.effort.id), "concluded": day_of(concluded.at)}
+        for concluded in work.view.archive.elsewhere(work.view.session, None, _EARLIER)
         if concluded.effort
     ]
     return work, result | ({"earlier_sessions": earlier} if earlier else {})

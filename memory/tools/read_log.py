@@ -38,7 +38,7 @@ def read_log(
     turns of its newest branch. Turns that cannot be read are named in the result; if none can be
     read a `ToolError` is raised.
     """
-    view = work.view.session(session) if session else work.view
+    view = work.view.of_session(session) if session else work.view
     if view is None:
         raise ToolError(render("unknown_session", session=repr(session[:_SHOWN])))
     days = period(turns) if turns.count("-") > 1 else None
@@ -50,7 +50,7 @@ def read_log(
     newest = max(view.running.turn, view.tip.turn)
     existing = [turn for turn in requested if 1 <= turn <= newest]
     readable, later = _readable(work, view, existing)
-    place = {} if view is work.view else {"session": session_name(view.owner)}
+    place = {} if view is work.view else {"session": session_name(view.session)}
     absent = [turn for turn in requested if turn not in readable and turn not in later]
     missing = _missing(absent, newest, **place)
     if not readable:
@@ -108,8 +108,8 @@ def _texts(
         efforts = [*turn.efforts]
         place: dict[str, Any] = {}
         if view is not work.view and isinstance(turn, Record):
-            efforts = [qualified(view.owner, name) for name in efforts]
-            place = {"session": session_name(view.owner), "id": turn.id}
+            efforts = [qualified(view.session, name) for name in efforts]
+            place = {"session": session_name(view.session), "id": turn.id}
         none = UNDATED if isinstance(turn, Record) else "now"
         time = local_day(turn.at, work.settings.timezone, hour=True) or none
         head = {"turn": turn.turn, "at": time, "efforts": efforts}

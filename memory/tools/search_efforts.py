@@ -143,8 +143,8 @@ def _foreign(work: RunningTurn, phrasings: Sequence[str], when: When) -> list[El
     best: dict[tuple[Any, ...], Elsewhere] = {}
     for query in phrasings:
         words = undated(query, when.today)
-        for hit in view.archive.elsewhere(view.owner, words, _COUNTED):
-            key = hit.owner, hit.tip.id, hit.effort.id if hit.effort else hit.passage
+        for hit in view.archive.elsewhere(view.session, words, _COUNTED):
+            key = hit.session, hit.tip.id, hit.effort.id if hit.effort else hit.passage
             if is_within(hit.at, when) and (key not in best or best[key].score < hit.score):
                 best[key] = hit
     return sorted(best.values(), key=lambda hit: -hit.score)

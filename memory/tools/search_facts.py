@@ -9,7 +9,7 @@ from ..archive.protocol import Elsewhere, Found
 from ..dates import When, undated
 from ..facts import BASE, Fact
 from ..names import session_name
-from ..record import Owner
+from ..record import Session
 from ..running_turn import RunningTurn
 from ..search.terms import indexed, query_terms, tells
 from ..view import ArchiveView
@@ -33,13 +33,13 @@ def fact_hits(
     """
     view, words = work.view, [undated(text, when.today) for text in phrasings]
     wanted = [frozenset(terms) for text in words if (terms := query_terms(text))]
-    if view.owner.anonymous or not wanted:
+    if view.session.anonymous or not wanted:
         return []
-    in_turns = _said_in_turns(hits, view.owner)
+    in_turns = _said_in_turns(hits, view.session)
     found: list[tuple[float, str, Fact, frozenset[str]]] = []
-    for fact in view.archive.facts(view.owner.user).values():
+    for fact in view.archive.facts(view.session.user).values():
         share, said = _matched(fact, wanted)
-        is_new = not said <= in_turns.get((fact.owner, fact.tip.turn), frozenset())
+        is_new = not said <= in_turns.get((fact.session, fact.tip.turn), frozenset())
         if share >= _ENOUGH and is_new and is_within(fact.at, when):
             found.append((share, fact.at, fact, said))
     others = any(not hit.weak for hit in hits)
@@ -54,7 +54,7 @@ def fact_hits(
 def _hit(fact: Fact, said: frozenset[str], share: float, top: float) -> Elsewhere:
     """Return a fact as a result; one with all terms has the score `top`."""
     effort, weak = fact.effort(BASE[fact.field]), share <= _ENOUGH
-    return Elsewhere(fact.owner, effort, fact.tip, fact.at, share * top, said, weak=weak)
+    return Elsewhere(fact.session, effort, fact.tip, fact.at, share * top, said, weak=weak)
 
 
 def _matched(fact: Fact, wanted: Sequence[frozenset[str]]) -> tuple[float, frozenset[str]]:
@@ -71,16 +71,16 @@ def _terms(text: str) -> frozenset[str]:
     return frozenset(indexed(text))
 
 
-def _said_in_turns(hits: Sequence[Hit], own: Owner) -> dict[tuple[Owner, int], frozenset[str]]:
+def _said_in_turns(hits: Sequence[Hit], own: Session) -> dict[tuple[Session, int], frozenset[str]]:
     """Return by session and turn the terms of the query that its hits say."""
-    said: dict[tuple[Owner, int], frozenset[str]] = {}
+    said: dict[tuple[Session, int], frozenset[str]] = {}
     for hit in hits:
-        place = (own, hit.turn) if isinstance(hit, Found) else (hit.owner, hit.tip.turn)
+        place = (own, hit.turn) if isinstance(hit, Found) else (hit.session, hit.tip.turn)
         said[place] = said.get(place, frozenset()) | hit.said
     return said
 
 
 def _is_seen(view: ArchiveView, fact: Fact) -> bool:
     """Tell whether its turn is on this branch, or on the newest one of another session."""
-    session, tip = view.session(session_name(fact.owner)), fact.tip
+    session, tip = view.of_session(session_name(fact.session)), fact.tip
     return session is not None and session.branch.ids([tip.turn]).get(tip.turn) == tip.id

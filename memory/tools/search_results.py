@@ -148,8 +148,8 @@ class SearchResults:
         at = self._pieces(hit.turn)[hit.passage or 0].message
         if record.messages[at]["type"] == "human":
             return hit
-        owner = next((name for name, begin, end in rounds if begin <= at < end), "")
-        return replace(hit, effort=owner or None)
+        session = next((name for name, begin, end in rounds if begin <= at < end), "")
+        return replace(hit, effort=session or None)
 
     def _is_shown(self, hit: Found) -> bool:
         record = self._records.get(hit.turn)
@@ -220,10 +220,10 @@ class SearchResults:
 
     def _add_foreign(self, hit: Elsewhere) -> None:
         """Add an effort with its summary, a fact, or the best passage of a turn."""
-        session, tip = session_name(hit.owner), hit.tip
+        session, tip = session_name(hit.session), hit.tip
         if effort := hit.effort:
             is_item = is_fact(effort.id)
-            name = effort.id if is_item else qualified(hit.owner, effort.id)
+            name = effort.id if is_item else qualified(hit.session, effort.id)
             head = {"id": name, "session": session}
             head |= {} if is_item else {"status": effort.status}
             text = effort.summary
@@ -239,7 +239,7 @@ class SearchResults:
                 self._heads[name] = head
                 self._summaries[name] = passage, quote
             return
-        (record,) = past(self._work.view.archive, hit.owner, tip).turns([tip.turn])
+        (record,) = past(self._work.view.archive, hit.session, tip).turns([tip.turn])
         part = shown_excerpt(record.messages, hit.passage or 0, self._terms)
         key = tip.id, tip.turn
         if self._add_head(key, {"session": session}):

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from ...memory.archive.protocol import Archive
 from ...memory.errors import InputError
 from ...memory.messages import answered
-from ...memory.record import Owner
+from ...memory.record import Session
 from ...memory.view import ArchiveView, past
 from .edits import MOST_TURNS, Compared, compared, identity
 from .langchain_messages import (
@@ -107,15 +107,15 @@ class SplitInput:
         return [*old.values()]
 
 
-def split_input(state: TurnState, owner: Owner, archive: Archive) -> SplitInput:
+def split_input(state: TurnState, session: Session, archive: Archive) -> SplitInput:
     """Tell the messages in state apart; raises `InputError` if nothing is new.
 
     An edited question is a new one if nothing follows: LangGraph puts a message that repeats an id
     in the place of the old one.
     """
-    arrived = told_apart(state, owner, archive)
+    arrived = told_apart(state, session, archive)
     if not arrived.new and arrived.known.questions:
-        return _with_repeated(arrived, past(archive, owner, tip_of(state)))
+        return _with_repeated(arrived, past(archive, session, tip_of(state)))
     if not arrived.new and arrived.unfinished and not answered(to_dicts(arrived.unfinished)):
         # The run that broke off is tried again: its question is asked once more.
         questions = (m for m in arrived.unfinished if isinstance(m, HumanMessage))
@@ -123,22 +123,22 @@ def split_input(state: TurnState, owner: Owner, archive: Archive) -> SplitInput:
     if not arrived.new:
         raise InputError(len(state.get("messages", [])))
     # A client may refer to a file, and say anything of it: it is read again.
-    return replace(arrived, new=completed(archive, owner, arrived.new))
+    return replace(arrived, new=completed(archive, session, arrived.new))
 
 
-def told_apart(state: TurnState, owner: Owner, archive: Archive) -> SplitInput:
+def told_apart(state: TurnState, session: Session, archive: Archive) -> SplitInput:
     """Tell the messages in state apart, and compare what is past with the archive."""
-    arrived, view = split_messages(state), past(archive, owner, tip_of(state))
+    arrived, view = split_messages(state), past(archive, session, tip_of(state))
     numbers, past_messages = state.get("asked", {}), arrived.past
     first = next((at for at, one in enumerate(past_messages) if one.id in numbers), 0)
     # The system messages of turns that left stand before the others.
     before = [one for one in past_messages[:first] if one.type != "system"]
     past_messages = [*before, *past_messages[first:]]
     known = compared(past_messages, numbers, view)
-    if known.unknown and not owner.namespace:
+    if known.unknown and not session.namespace:
         known = _sent_again(past_messages, known, view)
     arrived = replace(arrived, known=known)
-    if owner.namespace:  # other agents may have spoken before the question
+    if session.namespace:  # other agents may have spoken before the question
         return arrived
     if _is_history(arrived.new, view):
         return replace(arrived, new=[])
@@ -147,11 +147,11 @@ def told_apart(state: TurnState, owner: Owner, archive: Archive) -> SplitInput:
     return arrived
 
 
-def is_all_answered(state: TurnState, owner: Owner, archive: Archive) -> bool:
+def is_all_answered(state: TurnState, session: Session, archive: Archive) -> bool:
     """Tell whether a run has nothing to answer: no unfinished turn, no new or edited question."""
     if state.get("turn", 0) > state.get("persisted", 0):
         return False
-    arrived = told_apart(state, owner, archive)
+    arrived = told_apart(state, session, archive)
     return not (arrived.new or arrived.unfinished or arrived.known.questions)
 
 

@@ -23,7 +23,7 @@ from ...memory.attachments import complete, data_of, references, referring, with
 from ...memory.dates import stamped
 from ...memory.fences import without_reserved_name
 from ...memory.messages import Message, broken, clean, unanswered, unserialisable
-from ...memory.record import Owner, Record
+from ...memory.record import Record, Session
 from ...memory.state_block import as_users_see
 from ...memory.tool_names import MEMORY_TOOLS
 from ...memory.valid_history import no_result
@@ -251,18 +251,18 @@ def _have_blocks(messages: Sequence[BaseMessage]) -> bool:
 
 
 def kept_in_state(
-    archive: Archive, owner: Owner, messages: Sequence[BaseMessage]
+    archive: Archive, session: Session, messages: Sequence[BaseMessage]
 ) -> list[BaseMessage]:
     """Return messages as the state has them: with references to large files, which are stored.
 
     Inside a larger graph they have the data, since other nodes send the same messages to models.
     """
-    if owner.namespace:
-        return completed(archive, owner, messages)
+    if session.namespace:
+        return completed(archive, session, messages)
     if not _have_blocks(messages):
         return [*messages]
     if texts := data_of([message.content for message in messages]):
-        archive.attach(owner, texts)
+        archive.attach(session, texts)
     return [
         message if isinstance(message.content, str) else _with(message, referring(message.content))
         for message in messages
@@ -288,12 +288,14 @@ def archived(messages: Sequence[_Message]) -> list[_Message] | None:
 
 def stored_messages(view: ArchiveView, record: Record) -> list[BaseMessage]:
     """Return the messages of a committed turn as the state has them."""
-    return kept_in_state(view.archive, view.owner, from_dicts(as_users_see(view.messages(record))))
+    return kept_in_state(
+        view.archive, view.session, from_dicts(as_users_see(view.messages(record)))
+    )
 
 
 def completed(
     archive: Archive,
-    owner: Owner,
+    session: Session,
     messages: Sequence[_Message],
     running: Sequence[BaseMessage] = (),
 ) -> list[_Message]:
@@ -304,7 +306,7 @@ def completed(
     if not digests:
         return [*messages]
     texts = data_of([message.content for message in running])
-    rest = archive.attachments(owner, [digest for digest in digests if digest not in texts])
+    rest = archive.attachments(session, [digest for digest in digests if digest not in texts])
     return [_with(message, complete(message.content, {**texts, **rest})) for message in messages]
 
 

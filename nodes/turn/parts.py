@@ -30,7 +30,7 @@ from ...memory.keywords import KeywordCache
 from ...memory.locks import CACHES
 from ...memory.messages import fingerprint
 from ...memory.questions import What
-from ...memory.record import Owner
+from ...memory.record import Session
 from ...memory.running_turn import LaidOut, laid_out_cache
 from ...memory.salience.merge import Similarity
 from ...memory.search.embeddings import Embedder
@@ -239,9 +239,9 @@ class AgentParts:
                 raise SettingsError(f"{problem}: {type(error).__name__}: {reason}") from error
         return models
 
-    def attention_of(self, owner: Owner, settings: Settings) -> Attention | None:
+    def attention_of(self, session: Session, settings: Settings) -> Attention | None:
         """Return the agent's attention or the archive's, None for a user without a name."""
-        if owner.anonymous:
+        if session.anonymous:
             return None
         return self.attention or self.archive.attention(settings.attention_threshold)
 
@@ -253,7 +253,7 @@ class AgentParts:
             attended = self._attended(view, runtime)
             return state if attended is None else attended.surfaced(state, question)
         except AttentionError as error:
-            _log.warning("session %r begins without memories: %s", view.owner.thread, error)
+            _log.warning("session %r begins without memories: %s", view.session.thread, error)
             return state
 
     def related(self, view: ArchiveView, text: str, runtime: Runtime[Settings]) -> Sequence[str]:
@@ -262,22 +262,22 @@ class AgentParts:
             attended = self._attended(view, runtime)
             return () if attended is None else attended.related(text)
         except AttentionError as error:
-            _log.warning("session %r has no related memories: %s", view.owner.thread, error)
+            _log.warning("session %r has no related memories: %s", view.session.thread, error)
             return ()
 
     def _attended(self, view: ArchiveView, runtime: Runtime[Settings]) -> Attended | None:
         settings = self.settings_of(runtime.context)
-        attention = self.attention_of(view.owner, settings)
+        attention = self.attention_of(view.session, settings)
         return None if attention is None else Attended(attention, view, settings, datetime.now(UTC))
 
-    def memories_changed(self, owner: Owner) -> bool:
+    def memories_changed(self, session: Session) -> bool:
         """Invalidate the agent's own attention, a cache; return False if that failed."""
-        if self.attention is None or owner.anonymous:
+        if self.attention is None or session.anonymous:
             return True
         try:
-            return self.attention.changed(owner.user)
+            return self.attention.changed(session.user)
         except AttentionError as error:
-            _log.warning("attention of %r may be a day old: %s", owner.user, error)
+            _log.warning("attention of %r may be a day old: %s", session.user, error)
             return False
 
 

@@ -15,7 +15,7 @@ from ...memory.archive.records import mark
 from ...memory.attachments import data_of
 from ...memory.errors import ArchiveLockedError, TipNotFoundError
 from ...memory.messages import Message, calls, digest
-from ...memory.record import Group, Owner, Record, Tip
+from ...memory.record import Group, Record, Session, Tip
 from ...memory.search.embeddings import Embedder
 from ...memory.state_block import with_blocks
 from ...memory.view import every_turn, past
@@ -46,7 +46,7 @@ archive does not know: it is adopted as a whole."""
 
 
 def commit(
-    archive: Archive, owner: Owner, tip: Tip, turn: Group, embedder: Embedder | None = None
+    archive: Archive, session: Session, tip: Tip, turn: Group, embedder: Embedder | None = None
 ) -> Record:
     """Commit a turn after `tip`, or the turn of `tip` itself once more if it has that number.
 
@@ -54,9 +54,9 @@ def commit(
     `TipNotFoundError` if the archive does not hold the turn of `tip`, and what the archive raises:
     `OSError` and `ArchiveLockedError` only after three attempts, any other error at once.
     """
-    tip = archive.at(owner, tip).tip() or tip  # somebody may have edited its number
+    tip = archive.at(session, tip).tip() or tip  # somebody may have edited its number
     if turn.turn <= tip.turn and turn.status != "command":
-        tip, turn = _replacing(archive, owner, tip, turn)
+        tip, turn = _replacing(archive, session, tip, turn)
     # The next attempt reopens a lost connection, and stores nothing twice. The waits are short
     # because the archive has waited for the lock already, and random so that writers do not meet
     # again. A fault that outlasts three attempts will stay.
@@ -66,15 +66,15 @@ def commit(
         wait=wait_random_exponential(multiplier=0.05, max=0.5),
         reraise=True,
     )
-    return retrying(archive.commit, owner, tip, turn, embedder)
+    return retrying(archive.commit, session, tip, turn, embedder)
 
 
-def _replacing(archive: Archive, owner: Owner, tip: Tip, turn: Group) -> tuple[Tip, Group]:
+def _replacing(archive: Archive, session: Session, tip: Tip, turn: Group) -> tuple[Tip, Group]:
     """Return the tip before the turn of `tip`, and that turn with the messages of `turn`.
 
     It keeps its events and efforts, and its status if nothing new happened in it.
     """
-    records = archive.at(owner, tip).turns([tip.turn])
+    records = archive.at(session, tip).turns([tip.turn])
     if not records or records[-1].turn != tip.turn:
         raise TipNotFoundError(tip.id, tip.turn)
     original = records[-1]
@@ -88,48 +88,48 @@ def _replacing(archive: Archive, owner: Owner, tip: Tip, turn: Group) -> tuple[T
         events=(*original.events, *turn.events),
         efforts=efforts if turn.events else original.efforts,
         status=original.status if keeps_status else turn.status,
-        nonce=archive.keyed_digest(f"{owner} {original.id} {digest(turn.messages)}"),
+        nonce=archive.keyed_digest(f"{session} {original.id} {digest(turn.messages)}"),
     )
     return parent, again
 
 
 def commit_unfinished(
-    state: TurnState, owner: Owner, arrived: SplitInput, archive: Archive
+    state: TurnState, session: Session, arrived: SplitInput, archive: Archive
 ) -> dict[str, Any]:
     """Commit edited turns and an unfinished one; return the state's update."""
     tip, archived = tip_of(state), dict[str, Any]()
     if arrived.known.edits:
-        tip = _edited(archive, owner, tip, arrived.known)
+        tip = _edited(archive, session, tip, arrived.known)
     if last := arrived.known.turns.get(tip.turn):
         archived = {"archived": str(last[-1].id)}
     is_running = state.get("turn", 0) > state.get("persisted", 0)
     # Rounds that left are kept, though an application may have removed all other messages.
-    left = left_rounds(archive, owner, state) if is_running else NO_ROUNDS
+    left = left_rounds(archive, session, state) if is_running else NO_ROUNDS
     if not arrived.unfinished and not left.messages:
         return {**tip_update(tip), **archived, "events": []}
-    record = commit(archive, owner, tip, group(state, arrived.unfinished, left))
+    record = commit(archive, session, tip, group(state, arrived.unfinished, left))
     return commit_update(record, str(arrived.unfinished[-1].id) if arrived.unfinished else "")
 
 
-def _edited(archive: Archive, owner: Owner, tip: Tip, known: Compared) -> Tip:
+def _edited(archive: Archive, session: Session, tip: Tip, known: Compared) -> Tip:
     """Commit edited turns beside the archived ones, and after them what followed; return the tip.
 
     Their nonces follow from what is committed, so that a retry commits nothing twice.
     """
-    branch, after, edits = archive.at(owner, tip), None, known.edits
+    branch, after, edits = archive.at(session, tip), None, known.edits
     for record in branch.turns(range(min(edits), tip.turn + 1), commands=True):
         before = after or Tip(record.turn - 1, record.parent)
         is_turn = record.status != "command"
         messages = edits.get(record.turn, record.messages) if is_turn else record.messages
         said = known.turns[record.turn] if is_turn and record.turn in edits else ()
-        saved = archive.at(owner, record.tip).saved()
+        saved = archive.at(session, record.tip).saved()
         again = Group(
             *(record.turn, messages, record.at, record.efforts, record.events, record.status),
             state=saved.state if saved else None,
-            nonce=archive.keyed_digest(f"{owner} {before.id} {record.id} {digest(messages)}"),
+            nonce=archive.keyed_digest(f"{session} {before.id} {record.id} {digest(messages)}"),
             attachments=data_of(message.content for message in said),
         )
-        after = commit(archive, owner, before, again).tip
+        after = commit(archive, session, before, again).tip
     return after or tip
 
 
@@ -155,22 +155,22 @@ def _before_turn(history: Sequence[Message], turn: Sequence[Message]) -> int | N
     return start
 
 
-def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState:
+def state_at(archive: Archive, session: Session, tip: Tip, window: int) -> TurnState:
     """Return the state after a turn, with the messages of the last `window` turns.
 
     System messages of older turns are there too, also those that the application had removed.
     """
-    view, turns = past(archive, owner, tip), cast("dict[int, list[BaseMessage]]", {})
+    view, turns = past(archive, session, tip), cast("dict[int, list[BaseMessage]]", {})
     for record in view.turns(range(max(1, tip.turn - window + 1), tip.turn + 1)):
         if messages := stored_messages(view, record):
             for message in messages:
                 message.id = message.id or str(uuid4())
             turns[record.turn] = messages
     messages = [message for turn in turns.values() for message in turn]
-    older = (one for one in every_turn(archive, owner, tip) if one.turn not in turns)
+    older = (one for one in every_turn(archive, session, tip) if one.turn not in turns)
     said = [one for turn in older for one in turn.messages if one["type"] == "system"]
     messages = [*SplitInput(from_dicts(said), [], []).standing(messages), *messages]
-    memory = memory_at(archive, owner, tip)
+    memory = memory_at(archive, session, tip)
     memory.pop("plan", None)  # what is shown may have changed, or no provider has its prefix cached
     archived = messages[-1].id if messages else ""
     update = {"messages": messages, "asked": turn_numbers(turns), "archived": archived}
@@ -178,7 +178,7 @@ def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState
 
 
 def recovered(
-    state: TurnState, archive: Archive, owner: Owner, window: int, language: str
+    state: TurnState, archive: Archive, session: Session, window: int, language: str
 ) -> TurnState:
     """Return the state of a run; restore it from the archive by its messages if it has none.
 
@@ -187,25 +187,25 @@ def recovered(
     `TipNotFoundError` if it is of another archive.
     """
     tip = tip_of(state)
-    known = archive.at(owner, tip).tip() if tip.id else None
+    known = archive.at(session, tip).tip() if tip.id else None
     if known is not None:
         state = state if known == tip else updated(state, tip_update(known))
-        return state if known.turn else _adopted(state, archive, owner, language)
+        return state if known.turn else _adopted(state, archive, session, language)
     if not tip.id:
-        return _adopted(remembered(state, archive, owner, window), archive, owner, language)
+        return _adopted(remembered(state, archive, session, window), archive, session, language)
     if state.get("archive", archive.id) != archive.id:
         raise TipNotFoundError(tip.id, tip.turn)
     messages: list[BaseMessage] = [*state.get("messages", [])]
-    newest = archive.newest(owner)
+    newest = archive.newest(session)
     if newest is None:
-        adopted = _adopted(cast("TurnState", {"messages": messages}), archive, owner, language)
+        adopted = _adopted(cast("TurnState", {"messages": messages}), archive, session, language)
         return updated(adopted, {"lost": True})
-    before = state_at(archive, owner, newest, window)
+    before = state_at(archive, session, newest, window)
     new = messages[question_start(messages) :]
     return updated(before, {"messages": [*before["messages"], *new], "lost": True})
 
 
-def remembered(state: TurnState, archive: Archive, owner: Owner, window: int) -> TurnState:
+def remembered(state: TurnState, archive: Archive, session: Session, window: int) -> TurnState:
     """Return the state, restored from the archive if the thread lost it.
 
     The thread continues the archived turn that its messages end; without one, the turn that an
@@ -213,31 +213,31 @@ def remembered(state: TurnState, archive: Archive, owner: Owner, window: int) ->
     """
     messages: list[BaseMessage] = [*state.get("messages", [])]
     question = question_start(messages)
-    end = _end(messages, question, archive, owner)
+    end = _end(messages, question, archive, session)
     if end is None:
-        if (noted := archive.reseeding(owner)) is not None:
-            before = state_at(archive, owner, noted, window)
+        if (noted := archive.reseeding(session)) is not None:
+            before = state_at(archive, session, noted, window)
             return updated(before, {"messages": [*before["messages"], *messages]})
-        newest = None if question else archive.newest(owner)
+        newest = None if question else archive.newest(session)
         return updated(state, {"unseen": newest}) if newest else state
     at, tip = end
-    turns = _aligned(messages[: at + 1], archive, owner, tip)
+    turns = _aligned(messages[: at + 1], archive, session, tip)
     update = {
         "messages": messages,
         "asked": turn_numbers(dict(islice(turns.items(), window))),
         "archived": messages[at].id or "",
     }
-    return updated(memory_at(archive, owner, tip), update)
+    return updated(memory_at(archive, session, tip), update)
 
 
 def _aligned(
-    history: Sequence[BaseMessage], archive: Archive, owner: Owner, tip: Tip
+    history: Sequence[BaseMessage], archive: Archive, session: Session, tip: Tip
 ) -> dict[int, Sequence[BaseMessage]]:
     """Return the turns of a history by their numbers in the archive, newest first."""
     turns: dict[int, Sequence[BaseMessage]] = {}
     plain, end = to_dicts(history), len(history)
     numbers = range(max(1, tip.turn - MOST_TURNS + 1), tip.turn + 1)
-    for record in reversed(archive.at(owner, tip).turns(numbers)):
+    for record in reversed(archive.at(session, tip).turns(numbers)):
         begin = _before_turn(plain[:end], record.messages)
         if begin is None:
             break
@@ -247,7 +247,7 @@ def _aligned(
 
 
 def _end(
-    messages: Sequence[BaseMessage], question: int, archive: Archive, owner: Owner
+    messages: Sequence[BaseMessage], question: int, archive: Archive, session: Session
 ) -> tuple[int, Tip] | None:
     """Return the position of the newest message that ends an archived turn, and that turn.
 
@@ -261,21 +261,21 @@ def _end(
     ends = [*range(question), *range(answer, len(messages))]
     tips: dict[str, list[Tip]] = {}
     end_marks = list(dict.fromkeys(marks[at] for at in ends))
-    for end_mark, tip in archive.ended(owner, end_marks) if end_marks else ():
+    for end_mark, tip in archive.ended(session, end_marks) if end_marks else ():
         tips.setdefault(end_mark, []).append(tip)
     for at in islice((end for end in reversed(ends) if marks[end] in tips), _ENDS):
         history = plain[: at + 1]
-        for tip in _by_likelihood(archive, owner, tips[marks[at]][:_ALIKE], history):
-            if _is_past_of(history, archive, owner, tip):
-                return at, _after_erased(archive, owner, tip)
+        for tip in _by_likelihood(archive, session, tips[marks[at]][:_ALIKE], history):
+            if _is_past_of(history, archive, session, tip):
+                return at, _after_erased(archive, session, tip)
     return None
 
 
-def _after_erased(archive: Archive, owner: Owner, tip: Tip) -> Tip:
+def _after_erased(archive: Archive, session: Session, tip: Tip) -> Tip:
     """Return the last turn of the branch if all turns after `tip` are erased, else `tip`."""
-    newest, end = archive.newest(owner), tip
+    newest, end = archive.newest(session), tip
     while newest is not None and end.turn < newest.turn:
-        after = archive.at(owner, newest).turns([end.turn + 1])
+        after = archive.at(session, newest).turns([end.turn + 1])
         if not after or after[0].status != "erased" or after[0].parent != end.id:
             return tip
         end = after[0].tip
@@ -283,18 +283,18 @@ def _after_erased(archive: Archive, owner: Owner, tip: Tip) -> Tip:
 
 
 def _by_likelihood(
-    archive: Archive, owner: Owner, tips: Sequence[Tip], history: Sequence[Message]
+    archive: Archive, session: Session, tips: Sequence[Tip], history: Sequence[Message]
 ) -> list[Tip]:
     """Return the turns that may end a history, those whose last message has the same id first."""
     renamed: dict[Tip, bool] = {}
     for tip in tips:
-        for record in archive.at(owner, tip).turns([tip.turn]):
+        for record in archive.at(session, tip).turns([tip.turn]):
             if _before_turn(history, record.messages) is not None:
                 renamed[tip] = _ids(record.messages[-1:]) != _ids(history[-1:])
     return sorted((tip for tip in tips if tip in renamed), key=renamed.__getitem__)
 
 
-def _is_past_of(history: Sequence[Message], archive: Archive, owner: Owner, tip: Tip) -> bool:
+def _is_past_of(history: Sequence[Message], archive: Archive, session: Session, tip: Tip) -> bool:
     """Tell whether a history consists of the newest turns up to `tip`.
 
     It may lack calls and results, which clients do not keep. If it has the last turn with the
@@ -304,7 +304,7 @@ def _is_past_of(history: Sequence[Message], archive: Archive, owner: Owner, tip:
     end, has_own_ids, matched = len(history), False, 0
     for last in range(tip.turn, 0, -MOST_TURNS):
         numbers = range(max(1, last - MOST_TURNS + 1), last + 1)
-        records = archive.at(owner, tip).turns(numbers)
+        records = archive.at(session, tip).turns(numbers)
         for record in reversed(records):
             start = _before_turn(history[:end], record.messages)
             if start is None:
@@ -333,7 +333,7 @@ def _ids(messages: Sequence[Message]) -> list[str | None]:
     return [message["data"].get("id") for message in messages]
 
 
-def _adopted(state: TurnState, archive: Archive, owner: Owner, language: str) -> TurnState:
+def _adopted(state: TurnState, archive: Archive, session: Session, language: str) -> TurnState:
     """Commit the history that the archive does not know as turns; return the state after them."""
     messages: list[Any] = [*state.get("messages", [])]
     ids = [message.id for message in messages]
@@ -346,7 +346,7 @@ def _adopted(state: TurnState, archive: Archive, owner: Owner, language: str) ->
     if archived and not any(m.type not in MADE_HERE for m in messages[archived:question]):
         return state  # what other agents said after the turn begins the next one
     before = [with_call_ids(cleaned(message)) for message in messages[:question]]
-    after, numbers = adopted(state, owner, before[archived:], archive, language)
+    after, numbers = adopted(state, session, before[archived:], archive, language)
     said = [message for turn in numbers.values() for message in turn]
     update = {
         "messages": [*before[:archived], *said, *messages[question:]],
@@ -357,7 +357,7 @@ def _adopted(state: TurnState, archive: Archive, owner: Owner, language: str) ->
 
 def adopted(
     state: TurnState,
-    owner: Owner,
+    session: Session,
     history: Sequence[BaseMessage],
     archive: Archive,
     language: str,
@@ -365,7 +365,7 @@ def adopted(
     """Commit a history as ambient turns; return the state after them, and them by number."""
     tip, numbers = tip_of(state), dict[int, list[BaseMessage]]()
     for said in turns_of(history):
-        nonce = archive.keyed_digest(f"{owner} {tip.id} {digest(to_dicts(said))}")
+        nonce = archive.keyed_digest(f"{session} {tip.id} {digest(to_dicts(said))}")
         turn = closed(said, nonce)
         # A tool answered directly, or with structured output.
         is_done = isinstance(said[-1], ToolMessage) and len(turn) == len(said)
@@ -375,7 +375,7 @@ def adopted(
             state = updated(state, not_aged(running))
         # Not filed under today: at the time that its messages carry, or at none.
         ambient = replace(ambient, at=time_of(said), efforts=(), events=language_event(language))
-        tip = commit(archive, owner, tip, ambient).tip
+        tip = commit(archive, session, tip, ambient).tip
         numbers[tip.turn] = turn
     update = {
         **tip_update(tip),
@@ -388,7 +388,7 @@ def adopted(
 
 
 def adopted_beside(
-    state: TurnState, owner: Owner, arrived: SplitInput, archive: Archive, language: str
+    state: TurnState, session: Session, arrived: SplitInput, archive: Archive, language: str
 ) -> tuple[TurnState, SplitInput]:
     """Adopt what stands in no turn of the archive; while a turn runs, the next has it."""
     unknown = [with_call_ids(cleaned(message)) for message in arrived.known.unknown]
@@ -396,7 +396,7 @@ def adopted_beside(
         return state, arrived
     if state.get("turn", 0) > state.get("persisted", 0):
         return state, replace(arrived, new=[*unknown, *arrived.new])
-    after, numbers = adopted(state, owner, unknown, archive, language)
+    after, numbers = adopted(state, session, unknown, archive, language)
     turns = {**arrived.known.turns, **numbers}
     return after, replace(arrived, known=replace(arrived.known, turns=turns))
 

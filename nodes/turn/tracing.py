@@ -9,8 +9,8 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
 from ...memory.settings import Settings, resolve
-from .owner import owner_of
 from .parts import AgentParts
+from .session import session_of
 from .state import TurnState, updated
 
 
@@ -36,10 +36,10 @@ def spanned(step: _Step) -> _Step:
         manager = get_callback_manager_for_config(get_config()).copy()
         if manager.handlers:
             after = updated(state, update)
-            owner = owner_of(state, runtime, resolve(runtime.context, parts.settings))
+            session = session_of(state, runtime, resolve(runtime.context, parts.settings))
             events = [*(after.get("events") or state.get("events", ()))]
             about = {
-                "ebbtide_session": owner.thread,
+                "ebbtide_session": session.thread,
                 "ebbtide_events": events,
                 **trace_metadata(after),
             }

@@ -23,15 +23,15 @@ from ...memory.fences import Fences
 from ...memory.locks import CACHES
 from ...memory.messages import Message, answered
 from ...memory.recalled import restored, stored
-from ...memory.record import Event, Group, Owner, Part, Record, Tip, first_round, memberships
+from ...memory.record import Event, Group, Part, Record, Session, Tip, first_round, memberships
 from ...memory.running_turn import RunningTurn
 from ...memory.settings import Settings
 from ...memory.spans import event_of
 from ...memory.state_block import as_stored, calls_sent
 from ...memory.view import ArchiveView, fences_of, past
 from .langchain_messages import to_dicts
-from .owner import owner_of
 from .parts import READ_CACHE_SECONDS, AgentParts, Frame
+from .session import session_of
 from .state import TOLD, Bookkeeping, Memory, TurnState, unpacked, updated
 from .updates import effort_state, efforts_update, not_aged, texts_of, tip_of, tip_update
 
@@ -53,7 +53,7 @@ _SAVED = frozenset(
 class TurnKey:
     """By what a node knows the turn that it runs in: its session, its tip and its nonce."""
 
-    session: Owner
+    session: Session
     tip: Tip
     nonce: str
 
@@ -130,18 +130,18 @@ class LeftRounds:
 NO_ROUNDS = LeftRounds()
 
 
-def left_rounds(archive: Archive, owner: Owner, state: TurnState) -> LeftRounds:
+def left_rounds(archive: Archive, session: Session, state: TurnState) -> LeftRounds:
     """Return the rounds of a turn that left its state; none, with a warning, if they are gone."""
     last = state.get("part", "")
     if not last:
         return NO_ROUNDS
-    parts = archive.parts(owner, last)
+    parts = archive.parts(session, last)
     if not parts:
         _log.warning(
             "the archive has no part %s of a running turn of thread %r: it goes on without the "
             "rounds that left its messages",
             last,
-            owner.thread,
+            session.thread,
         )
     return LeftRounds(
         tuple(message for part in parts for message in part.messages),
@@ -169,13 +169,13 @@ def _saved(state: Mapping[str, Any]) -> dict[str, Any]:
     return saved
 
 
-def memory_at(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:
+def memory_at(archive: Archive, session: Session, tip: Tip) -> dict[str, Any]:
     """Return the memory after a turn as it was saved, an empty one before the first turn."""
     place = {"archive": archive.id, "turn": tip.turn, "part": "", **tip_update(tip)}
-    row = archive.at(owner, tip).saved()
+    row = archive.at(session, tip).saved()
     state = unpacked(row.state if row else {})
     efforts = effort_state(state)
-    texts = texts_of(efforts, past(archive, owner, tip), {})
+    texts = texts_of(efforts, past(archive, session, tip), {})
     return {**state, **efforts_update(efforts), **place, "texts": texts}
 
 
@@ -195,8 +195,8 @@ def read_state(
     state = unpacked(values)
     if not (wrong := state.get("put_right")):
         return state
-    owner = owner_of(state, runtime, parts.settings_of(runtime.context))
-    row = parts.archive.at(owner, tip_of(state)).saved()
+    session = session_of(state, runtime, parts.settings_of(runtime.context))
+    row = parts.archive.at(session, tip_of(state)).saved()
     saved: dict[str, Any] = dict(unpacked(row.state if row else {}))
     keys, now = (*TOLD, "anchor"), cast("dict[str, Any]", state)
     right: dict[str, Any] = {key: {**now.get(key, {})} for key in keys}
@@ -219,7 +219,7 @@ def read_state(
         right["active_effort"] = saved["active_effort"]
     banners = dict.fromkeys([*state.get("banners", ()), *correction(state)])
     efforts = effort_state(updated(state, right))
-    texts = texts_of(efforts, past(parts.archive, owner, tip_of(state)), texts)
+    texts = texts_of(efforts, past(parts.archive, session, tip_of(state)), texts)
     return updated(state, {**right, "texts": texts, "banners": [*banners]})
 
 
@@ -253,13 +253,13 @@ def group(
     efforts, dicts = effort_state(state), to_dicts(messages)
     archived = put_back(tuple(map(_stored, as_stored(dicts))), left.messages)
     several = event_of(archived, efforts)
-    owners = [name for name, _, _ in several[0]["spans"] if name] if several else []
+    sessions = [name for name, _, _ in several[0]["spans"] if name] if several else []
     is_done = is_done or answered(archived)
     return Group(
         turn=efforts.turn,
         messages=archived,
         at=stamp(),
-        efforts=tuple(dict.fromkeys([*memberships(efforts.active, efforts.events), *owners])),
+        efforts=tuple(dict.fromkeys([*memberships(efforts.active, efforts.events), *sessions])),
         events=(*efforts.events, *several, *left.events, *calls_sent(dicts)),
         status="done" if is_done else "aborted",
         state=_saved(state if is_done else updated(state, not_aged(state))),
@@ -283,7 +283,7 @@ def command_group(state: TurnState) -> Group:
     return Group(turn, (), stamp(), events=events, status="command", state=after, nonce=nonce)
 
 
-def load_cache(state: TurnState, parts: AgentParts, owner: Owner) -> TurnCache:
+def load_cache(state: TurnState, parts: AgentParts, session: Session) -> TurnCache:
     """Load what the nodes of a turn share from the archive.
 
     Raises `SessionNotFoundError` if the thread is another user's, or has no such turn.
@@ -291,15 +291,15 @@ def load_cache(state: TurnState, parts: AgentParts, owner: Owner) -> TurnCache:
     archive = parts.archive
     with archive.together(READ_CACHE_SECONDS):
         tip = tip_of(state)
-        is_lost = bool(tip.id) and archive.at(owner, tip).tip() is None
-        if is_lost or not archive.owns(owner):
-            raise SessionNotFoundError(owner.thread)
-        return TurnCache(past(archive, owner, tip), fences_of(archive, owner, parts.count))
+        is_lost = bool(tip.id) and archive.at(session, tip).tip() is None
+        if is_lost or not archive.owns(session):
+            raise SessionNotFoundError(session.thread)
+        return TurnCache(past(archive, session, tip), fences_of(archive, session, parts.count))
 
 
 def key_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -> TurnKey:
     """Return by what the nodes of a run know the turn that they run in."""
-    return TurnKey(owner_of(state, runtime, settings), tip_of(state), state.get("nonce", ""))
+    return TurnKey(session_of(state, runtime, settings), tip_of(state), state.get("nonce", ""))
 
 
 def _cache_of(key: TurnKey, state: TurnState, parts: AgentParts) -> TurnCache:
@@ -333,7 +333,7 @@ def _whole(cache: TurnCache, state: TurnState) -> tuple[Message, ...]:
         return messages
     if last not in cache.left:
         view = cache.past
-        left = left_rounds(view.archive, view.owner, state).messages
+        left = left_rounds(view.archive, view.session, state).messages
         now = Group(state.get("turn", 0), put_back(messages, left), at="")
         recall = replace(view, running=now).recall  # they may quote the turn itself
         cache.left[last] = tuple(restored(message, recall) for message in left)
@@ -352,8 +352,8 @@ def archive_left_rounds(
     read its messages. Call it with the plan of the prompt in the state, or in the turn.
     """
     work = work or running_turn(state, runtime, parts)
-    owner, whole = work.view.owner, work.view.running.messages
-    stay = owner.namespace or work.settings.messages_window is None
+    session, whole = work.view.session, work.view.running.messages
+    stay = session.namespace or work.settings.messages_window is None
     if stay or work.plan is None or work.plan.rounds is None:
         return {}
     messages, until = running(state), left_until(work.plan.rounds, whole)
@@ -367,9 +367,9 @@ def archive_left_rounds(
     said = tuple(map(_stored, whole[first + gone : until]))
     part = Part(state.get("nonce", ""), before, said, calls_sent(to_dicts(leaving)))
     try:
-        last = parts.archive.add_part(owner, part)
+        last = parts.archive.add_part(session, part)
     except (OSError, ArchiveError) as error:
-        _log.warning("rounds of thread %r stay in its messages: %s", owner.thread, error)
+        _log.warning("rounds of thread %r stay in its messages: %s", session.thread, error)
         return {}
     cache = _cache_of(key_of(state, runtime, work.settings), state, parts)
     cache.keep_left(last, whole[first:until], leaving)
@@ -383,7 +383,7 @@ def load_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -
     Raises what `load_cache` raises.
     """
     frame = parts.frame(runtime, state)
-    cache = load_cache(state, parts, owner_of(state, runtime, frame.settings))
+    cache = load_cache(state, parts, session_of(state, runtime, frame.settings))
     return _running_turn(state, parts, frame, cache, cache.past)
 
 

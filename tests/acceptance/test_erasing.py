@@ -20,7 +20,7 @@ from ebbtide import (
     delete_user,
     erase,
 )
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from tests.acceptance.stage import AUTH, EXACT, Stage, recalled, stage
 from tests.doubles import call
 from tests.zipped import revealed
@@ -141,7 +141,7 @@ def test_commands_go_with_the_turn_that_they_follow(tmp_path: Path, turns: int) 
 
         assert holding(tmp_path, QUICKSILVER) == []
         assert len(report.not_erased) == 1  # the effort's name
-        assert here.talk.archive.verify(Owner("ann", "by hand"))[1:] == ()
+        assert here.talk.archive.verify(Session("ann", "by hand"))[1:] == ()
 
 
 def test_state_block_of_an_erased_turn_goes(tmp_path: Path) -> None:

@@ -205,8 +205,8 @@ def test_two_turns_at_once(tmp_path: Path) -> None:
     state = here.talk.agent.invoke({"messages": "Zwei."}, THREAD)
     forked = here.talk.agent.invoke({"messages": "Later."}, start)
 
-    (owner,) = here.talk.archive.sessions("")
-    theirs, ours, _ = here.talk.archive.tips(owner)
+    (session,) = here.talk.archive.sessions("")
+    theirs, ours, _ = here.talk.archive.tips(session)
     (banner,) = state["memory"]["banners"]
     assert theirs.id[:12] in banner
     assert ours.id[:12] in banner

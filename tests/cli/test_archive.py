@@ -10,7 +10,7 @@ import yaml
 from typer.testing import Result
 
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.record import Session, Tip
 from tests.cli.commands_run import run, talked
 from tests.cli.test_chat_commands import files_with
 from tests.databases import Database
@@ -28,14 +28,14 @@ def archived(*arguments: str) -> Result:
     return run("archive", *arguments)
 
 
-def committed(*owners: Owner) -> None:
+def committed(*sessions: Session) -> None:
     """Store a turn of each of these sessions."""
     with SqlArchive("sessions") as archive:
-        for owner in owners:
-            archive.commit(owner, Tip(), turn(1))
+        for session in sessions:
+            archive.commit(session, Tip(), turn(1))
 
 
-def held(place: str) -> dict[Owner, object]:
+def held(place: str) -> dict[Session, object]:
     """Return all that an archive holds."""
     with SqlArchive(place) as archive:
         return {**all_of(archive)}
@@ -58,7 +58,7 @@ def test_verify_names_the_turn_that_is_damaged() -> None:
 
 def test_verify_checks_the_file_once() -> None:
     """Damage of the file's pages is told once before the sessions, and the exit code is 1."""
-    committed(Owner("", "one"), Owner("", "two"))
+    committed(Session("", "one"), Session("", "two"))
     with closing(connect(FILE)) as connection, connection:
         connection.execute("PRAGMA writable_schema = ON")
         connection.execute(
@@ -88,7 +88,7 @@ def test_verify_checks_the_file_once() -> None:
 )
 def test_what_is_not_there_or_in_the_way_is_named(command: tuple[str, ...], said: str) -> None:
     """It ends in one line and exit code 1, and nothing is written or deleted."""
-    committed(Owner("", "t"))
+    committed(Session("", "t"))
     Path("taken").write_text("mine", "utf-8")
     Path("files").mkdir()
 
@@ -138,7 +138,7 @@ def test_the_export_of_a_damaged_session_says_so() -> None:
 
 def test_sessions_of_one_thread_are_told_apart_by_their_namespaces() -> None:
     """A name as `sessions` shows it means one session, a thread means all that verify can."""
-    committed(Owner("", "t", "one"), Owner("", "t", "two"))
+    committed(Session("", "t", "one"), Session("", "t", "two"))
 
     assert archived("verify", "t (two)").stdout == "t (two): 1 turn, intact\n"
     assert archived("verify", "t").stdout.count("intact") == 2
@@ -150,7 +150,7 @@ def test_sessions_of_one_thread_are_told_apart_by_their_namespaces() -> None:
 
 def test_copy_to_a_database_and_back(database: Database) -> None:
     """All users' sessions go to PostgreSQL and back, once, and no password is printed."""
-    committed(Owner("ann", "t1"), Owner("bob", "t1", "agent"))
+    committed(Session("ann", "t1"), Session("bob", "t1", "agent"))
     url = database.url.replace("postgres:@", f"postgres:{SECRET}@")
 
     there, again = archived("copy", "sessions", url), archived("copy", "sessions", url)
@@ -180,7 +180,7 @@ def test_a_url_is_a_root_everywhere(database: Database, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("url", [URL, f"nonsense://ann:{SECRET}@host/db"])
 def test_no_command_prints_a_password(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A database that cannot be reached is one line without the password, so are the settings."""
-    committed(Owner("", "t"))
+    committed(Session("", "t"))
     commands = [
         ("archive", "verify", "--root", url),
         ("archive", "export", "t", "out", "--root", url),

@@ -14,13 +14,13 @@ import pytest
 
 from ebbtide import DiskArchive
 from ebbtide.cli.chat_commands import COMMANDS
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from tests.cli.commands_run import chat, run
 from tests.cli.terminal import Terminal, terminal
 from tests.openai_server import Answer, Body, Fail, OpenAIServer, Say, serving
 from tests.processes import begun, ended
 
-OWNER = Owner("", "default")
+SESSION = Session("", "default")
 MODEL = ("chat", "--root", "kept", "--model", "openai:gpt-5-mini")
 KEY = "sk-very-secret"
 SLOW = Say("Let me think about it for a very long while.", pause=0.5)
@@ -48,9 +48,9 @@ def at_terminal(server: OpenAIServer) -> AbstractContextManager[Terminal]:
 def statuses(root: str) -> list[str]:
     """Return how each turn of the thread ended, oldest first."""
     with DiskArchive(root) as archive:
-        tip = archive.newest(OWNER)
+        tip = archive.newest(SESSION)
         assert tip is not None
-        return [record.status for record in archive.at(OWNER, tip).turns(range(1, tip.turn + 1))]
+        return [record.status for record in archive.at(SESSION, tip).turns(range(1, tip.turn + 1))]
 
 
 def test_a_conversation_at_a_terminal() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.record import Session, Tip
 from tests.cli.commands_run import run, talked
 from tests.graph.journeys import PAGES, Turn, effort, play, using
 from tests.memory.turns import turn
@@ -86,6 +86,6 @@ def test_reports_as_data() -> None:
 def test_stats_of_a_session_with_a_namespace() -> None:
     """The name that `sessions` prints is taken, and stands above the figures."""
     with SqlArchive("sessions") as archive:
-        archive.commit(Owner("ann", "trip", namespace="home"), Tip(), turn(1))
+        archive.commit(Session("ann", "trip", namespace="home"), Tip(), turn(1))
 
     assert "trip (home)" in run("stats", "trip (home)", "--user", "ann").stdout

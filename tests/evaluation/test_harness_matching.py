@@ -20,10 +20,10 @@ def most(choices: list[list[int]]) -> int:
 @given(CHOICES)
 def test_no_pairing_has_more(choices: list[list[int]]) -> None:
     """Who gets something gets one of its choices, nobody two, and as many get one as possible."""
-    owners = assigned(dict(enumerate(choices)))
+    sessions = assigned(dict(enumerate(choices)))
 
-    assert all(thing in choices[one] for thing, one in owners.items())
-    assert len({*owners.values()}) == len(owners) == most(choices)
+    assert all(thing in choices[one] for thing, one in sessions.items())
+    assert len({*sessions.values()}) == len(sessions) == most(choices)
 
 
 def test_a_repeated_quote_counts_once() -> None:

@@ -11,7 +11,7 @@ from redis import Redis
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.attention.law import Attention, Memory
 from ebbtide.memory.attention.redis import RedisAttention
-from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.record import Session, Tip
 from tests.memory.turns import concluded, turn
 from tests.processes import forks
 
@@ -69,12 +69,12 @@ def mixed(place: Place, number: int) -> None:
 def conclude(place: Place, number: int) -> None:
     """Commit turns that conclude an effort each, and expand what is shared in alternating order."""
     with place.open() as (archive, attention):
-        owner, tip = Owner(USER, f"t{number}"), Tip()
+        session, tip = Session(USER, f"t{number}"), Tip()
         for one in range(ROUNDS):
             used = SHARED if number % 2 else SHARED[::-1]
             events = [{"type": "expanded", "effort": memory_id} for memory_id in used]
             ended = concluded(f"e{one}", "Done.", importance=100)
-            tip = archive.commit(owner, tip, turn(one + 1, events=[*events, ended])).tip
+            tip = archive.commit(session, tip, turn(one + 1, events=[*events, ended])).tip
             attention.changed(USER)
             attention.top(USER, 1, now=NOW)
 

@@ -15,12 +15,12 @@ from typing import Any
 
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.compressions import Compression, ExtractionEntry
-from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.record import Session, Tip
 from tests.agents import Talk
 from tests.faults.places import Place
 from tests.graph.long_effort import FILLER, agent, compressing, quoting
 
-OWNER = Owner("", "t")
+SESSION = Session("", "t")
 RULE = "Orders must never be deleted."
 
 
@@ -29,16 +29,16 @@ class Dying(SqlArchive):
 
     after = "commit"
 
-    def commit_compression(self, owner: Owner, tip: Tip, made: Compression) -> Compression:
+    def commit_compression(self, session: Session, tip: Tip, made: Compression) -> Compression:
         """Store it; the process may not live on."""
-        stored = super().commit_compression(owner, tip, made)
+        stored = super().commit_compression(session, tip, made)
         if self.after == "commit":
             os.kill(os.getpid(), signal.SIGKILL)
         return stored
 
-    def log_extraction(self, owner: Owner, entry: ExtractionEntry) -> None:
+    def log_extraction(self, session: Session, entry: ExtractionEntry) -> None:
         """Log how it was made; the process does not live on."""
-        super().log_extraction(owner, entry)
+        super().log_extraction(session, entry)
         os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -2,7 +2,7 @@
 
 from ebbtide import DiskArchive
 from ebbtide.memory.compressions import Compression, ExtractionEntry
-from ebbtide.memory.record import Group, Owner, Record, Tip
+from ebbtide.memory.record import Group, Record, Session, Tip
 from ebbtide.memory.search.embeddings import Embedder
 
 
@@ -12,13 +12,13 @@ class FullDisk(DiskArchive):
     failures = 0
 
     def commit(
-        self, owner: Owner, tip: Tip, group: Group, embedder: Embedder | None = None
+        self, session: Session, tip: Tip, group: Group, embedder: Embedder | None = None
     ) -> Record:
         """Fail as a full disk does, or commit."""
         if self.failures:
             self.failures -= 1
             raise OSError(28, "No space left on device")
-        return super().commit(owner, tip, group, embedder)
+        return super().commit(session, tip, group, embedder)
 
 
 class NoRoomToCompress(DiskArchive):
@@ -26,14 +26,14 @@ class NoRoomToCompress(DiskArchive):
 
     full = ""
 
-    def commit_compression(self, owner: Owner, tip: Tip, made: Compression) -> Compression:
+    def commit_compression(self, session: Session, tip: Tip, made: Compression) -> Compression:
         """Fail as a full disk does, or store it."""
         if self.full == "compression":
             raise OSError(28, "No space left on device")
-        return super().commit_compression(owner, tip, made)
+        return super().commit_compression(session, tip, made)
 
-    def log_extraction(self, owner: Owner, entry: ExtractionEntry) -> None:
+    def log_extraction(self, session: Session, entry: ExtractionEntry) -> None:
         """Fail as a full disk does, or log it."""
         if self.full == "log":
             raise OSError(28, "No space left on device")
-        super().log_extraction(owner, entry)
+        super().log_extraction(session, entry)

@@ -23,14 +23,14 @@ from langchain_core.runnables import RunnableConfig
 
 from ebbtide import aerase, delete_session, delete_user, erase
 from ebbtide.memory.errors import SessionNotFoundError
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from tests.agents import Talk, talk
 from tests.doubles import call
 from tests.faults.places import Countdown, Place
 
-OWNER = Owner("ann", "erased")
-OTHER = Owner("ann", "asking")
-CONFIG: RunnableConfig = {"configurable": {"thread_id": OWNER.thread, "user_id": OWNER.user}}
+SESSION = Session("ann", "erased")
+OTHER = Session("ann", "asking")
+CONFIG: RunnableConfig = {"configurable": {"thread_id": SESSION.thread, "user_id": SESSION.user}}
 ASKED = "Nobody but you and me knows that the zirconium gate is open."
 ANSWERED = "I shall keep what you told me of that xylophone to myself."
 GOAL = "Keep the secret of the quicksilver"
@@ -69,7 +69,7 @@ def done(chat: Talk, what: str) -> list[str]:
         if what == "session":
             report: Any = delete_session(chat.agent, CONFIG)
         elif what == "user":
-            report = delete_user(chat.agent, OWNER.user)
+            report = delete_user(chat.agent, SESSION.user)
         else:
             report = erase(chat.agent, CONFIG, 2)
             return [] if report.stale == () else [repr(report)]
@@ -119,10 +119,10 @@ def found(place: Place) -> tuple[bool, bool, list[str]]:
     With that, what is wrong: a turn that is neither whole nor gone, or text of it in the archive.
     """
     with place.archive() as archive:
-        tip = archive.newest(OWNER)
-        (record, *_) = archive.at(OWNER, tip).turns([2]) if tip else (None,)
+        tip = archive.newest(SESSION)
+        (record, *_) = archive.at(SESSION, tip).turns([2]) if tip else (None,)
         gone = record is None or record.status == "erased"
-        faults = [f"{f.where}: {f.what}" for f in archive.verify(OWNER) if f.fatal] if tip else []
+        faults = [f"{f.where}: {f.what}" for f in archive.verify(SESSION) if f.fatal] if tip else []
         hits = archive.elsewhere(OTHER, STEMS[0], 5)
         faults += ["searched"] if bool(hits) == gone else []
     with opened(place) as chat:
@@ -140,8 +140,8 @@ def completed(place: Place, what: str) -> list[str]:
     if what in {"session", "user"}:
         with opened(place) as chat:
             state = chat.agent.get_state(CONFIG).values
-            sessions = chat.archive.sessions(OWNER.user)
-            memories = chat.archive.attention()._stored(OWNER.user)
+            sessions = chat.archive.sessions(SESSION.user)
+            memories = chat.archive.attention()._stored(SESSION.user)
         return [*faults, *place.holding(KEPT), *map(str, (*sessions, *memories, *state))]
     lost = {*KEPT} - {line.rpartition(": ")[2] for line in place.holding(KEPT[:1], KEPT[1:])}
     return [*faults, *lost, *talked(place, 5)]
@@ -153,7 +153,7 @@ def talked(place: Place, turn: int) -> list[str]:
         chat.model.answers = ["On we go."]
         state = chat.say("And?", CONFIG)
         records, branches = chat.records(state), chat.branches
-        fatal = [f"{f.where}: {f.what}" for f in chat.archive.verify(OWNER) if f.fatal]
+        fatal = [f"{f.where}: {f.what}" for f in chat.archive.verify(SESSION) if f.fatal]
     wanted = {
         "turn": (state["memory"]["turn"], branches) == (turn, 1),
         "records": [record.turn for record in records] == [*range(1, turn + 1)],

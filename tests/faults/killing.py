@@ -26,14 +26,14 @@ from langgraph.types import Durability
 
 from ebbtide import Settings, TurnRunningError, erase
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Owner, Record
+from ebbtide.memory.record import Record, Session
 from ebbtide.memory.tokens import count
 from tests.agents import Talk, talk, tip_in
 from tests.doubles import ScriptedModel, call
 from tests.faults.places import Place
 
-OWNER = Owner("", "killed")
-CONFIG: RunnableConfig = {"configurable": {"thread_id": OWNER.thread}}
+SESSION = Session("", "killed")
+CONFIG: RunnableConfig = {"configurable": {"thread_id": SESSION.thread}}
 SMALL = Settings(context_budget=4_000)
 LONG = "We looked at the shop for a while, and talked about this and that without a result. " * 8
 LONGEST = 0.25
@@ -177,8 +177,10 @@ def report(place: Place, durability: Durability) -> dict[str, int]:
             erase(chat.agent, CONFIG, turn)
         values = state(chat)
         records = chat.records(values)
-        findings = chat.archive.verify(OWNER)
-        made = [chat.archive.at(OWNER, tip_in(values)).compression(one) for one in efforts(records)]
+        findings = chat.archive.verify(SESSION)
+        made = [
+            chat.archive.at(SESSION, tip_in(values)).compression(one) for one in efforts(records)
+        ]
     gone = {turn for one in erased for turn in one["asked"]}
     told = place.holding({said for one in erased for said in one["said"]})
     return {

@@ -13,7 +13,7 @@ import pytest
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.record import Group, Tip
 from tests.faults.places import Countdown, Place
-from tests.memory.turns import OWNER, commit_all, concluded, opened, turn, visible
+from tests.memory.turns import SESSION, commit_all, concluded, opened, turn, visible
 
 EVENTS = (concluded("a", "The zebra is found.", keywords=["zebra"]), opened("b"))
 SECOND = turn(2, "where is the zebra?", ("a", "b"), EVENTS)
@@ -22,7 +22,7 @@ SECOND = turn(2, "where is the zebra?", ("a", "b"), EVENTS)
 def commit(place: Place, tip: Tip, countdown: Countdown) -> None:
     """Commit the second turn, counting each operation, and one right after it."""
     with place.archive(countdown) as archive:
-        archive.commit(OWNER, tip, SECOND)
+        archive.commit(SESSION, tip, SECOND)
         countdown.counted()
 
 
@@ -39,14 +39,14 @@ def killed(place: Place, tip: Tip, number: int) -> None:
 
 def kept(archive: SqlArchive, tip: Tip) -> tuple[object, ...]:
     """Return what the second turn leaves, in what is read, listed, searched and attended."""
-    newest = archive.newest(OWNER) or tip
-    found = archive.at(OWNER, newest).search("zebra", 9)
+    newest = archive.newest(SESSION) or tip
+    found = archive.at(SESSION, newest).search("zebra", 9)
     return (
         visible(archive, newest),
-        archive.at(OWNER, newest).efforts(9),
+        archive.at(SESSION, newest).efforts(9),
         found,
-        archive.attention()._stored(OWNER.user),
-        [one for one in archive.verify(OWNER) if one.fatal],
+        archive.attention()._stored(SESSION.user),
+        [one for one in archive.verify(SESSION) if one.fatal],
     )
 
 
@@ -76,8 +76,8 @@ def test_killed_in_the_commit_of_a_turn(place: Place, step: int) -> None:
         with one.archive() as archive:
             left = kept(archive, tip)
             states.append((left == before, left == after))
-            archive.commit(OWNER, tip, SECOND)
-            assert len(archive.tips(OWNER)) == 1
+            archive.commit(SESSION, tip, SECOND)
+            assert len(archive.tips(SESSION)) == 1
             assert kept(archive, tip) == after
         one.drop()
 

@@ -11,7 +11,7 @@ from sqlalchemy import select
 from ebbtide.memory.archive.records import unzipped
 from ebbtide.memory.archive.schema import compressions, extractions
 from tests.agents import THREAD, Talk
-from tests.faults.compressing import OWNER, RULE, opened
+from tests.faults.compressing import RULE, SESSION, opened
 from tests.faults.places import Place
 from tests.graph.long_effort import FILLER, quoted, shown, stored
 from tests.processes import ended
@@ -54,7 +54,7 @@ def test_a_stored_compression_is_taken_up(place: Place, after: str, again: Any) 
         state = chat.agent.invoke(again, THREAD)
 
         last = chat.say("And now?")
-        records, findings, passes = chat.records(last), chat.archive.verify(OWNER), logged(chat)
+        records, findings, passes = chat.records(last), chat.archive.verify(SESSION), logged(chat)
     turn = before.values["memory"]["turn"] - 1
     assert before.next == ("compress",)
     assert quoted(before.values) == {}
@@ -81,7 +81,7 @@ def test_two_processes_compress_one_thread(place: Place) -> None:
     with opened(place) as chat:
         states = [s.values for s in chat.agent.get_state_history(THREAD) if not s.next]
         last = chat.say("And now?")
-        made, findings, passes = stored(chat, last), chat.archive.verify(OWNER), logged(chat)
+        made, findings, passes = stored(chat, last), chat.archive.verify(SESSION), logged(chat)
         events = [e for r in chat.records(last) for e in r.events if e["type"] == "compressed"]
         with chat.archive.database.reading() as connection:
             kept = connection.execute(select(compressions)).all()

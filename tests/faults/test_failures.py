@@ -7,7 +7,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from tests.agents import THREAD, talk
 from tests.doubles import Broken
 from tests.faults.disks import FullDisk, NoRoomToCompress
@@ -15,7 +15,7 @@ from tests.faults.places import Place
 from tests.graph.long_effort import compressing, quoted, quoting, talked
 from tests.processes import forks
 
-OWNER = Owner("", "t")
+SESSION = Session("", "t")
 
 
 def test_archive_that_recovers_is_retried(tmp_path: Path) -> None:
@@ -91,9 +91,9 @@ def test_two_processes_on_one_thread(place: Place) -> None:
         process.kill()  # else the end of the tests waits for it
 
     with place.archive() as archive:
-        tips = archive.tips(OWNER)
-        lines = [archive.at(OWNER, tip).turns(range(1, 9)) for tip in tips]
-        findings = archive.verify(OWNER)
+        tips = archive.tips(SESSION)
+        lines = [archive.at(SESSION, tip).turns(range(1, 9)) for tip in tips]
+        findings = archive.verify(SESSION)
     # Who begins while the other's question has just come in takes it along, unanswered.
     said = [[text(m) for r in line for m in r.messages if m["type"] == "human"] for line in lines]
     assert all(len({*one}) == len(one) and one[0] == "start" for one in said), said
@@ -122,4 +122,4 @@ def test_an_archive_that_fails_in_a_pass_is_logged(
     assert quoted(states[-1]) == kept
     assert "OSError: [Errno 28] No space left" in caplog.text
     assert quoted(state) == (kept or {"shop": 9})
-    assert chat.archive.verify(OWNER) == ()
+    assert chat.archive.verify(SESSION) == ()

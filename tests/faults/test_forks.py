@@ -12,7 +12,7 @@ from langgraph.graph.state import CompiledStateGraph
 from ebbtide import create_memory_agent
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from tests.agents import tip_in
 from tests.doubles import ScriptedModel, call
 from tests.faults.places import Place
@@ -69,7 +69,7 @@ def ask(agent: Any, words: str, config: RunnableConfig = THREAD) -> dict[str, An
 def lineage(archive: SqlArchive, values: dict[str, Any]) -> list[str]:
     """Return the first message of every turn that a state can see."""
     tip = tip_in(values)
-    records = archive.at(Owner("", "t"), tip).turns(range(1, tip.turn + 1))
+    records = archive.at(Session("", "t"), tip).turns(range(1, tip.turn + 1))
     return [text(record.messages[0]) for record in records]
 
 
@@ -110,8 +110,8 @@ def test_every_tip_of_forks_of_forks_goes_on(agent: Any, archive: SqlArchive) ->
     ends = [ask(agent, "end", start) for start in starts]
 
     assert [lineage(archive, end) for end in ends] == [[*past, "end"] for past in pasts]
-    assert len(archive.tips(Owner("", "t"))) == len(ends)
-    assert [one for one in archive.verify(Owner("", "t")) if one.fatal] == []
+    assert len(archive.tips(Session("", "t"))) == len(ends)
+    assert [one for one in archive.verify(Session("", "t")) if one.fatal] == []
 
 
 def test_replay_of_an_old_turn(agent: Any, archive: SqlArchive) -> None:
@@ -122,7 +122,7 @@ def test_replay_of_an_old_turn(agent: Any, archive: SqlArchive) -> None:
     replayed = agent.invoke(None, back_to(agent, 1, "begin_turn"))
 
     assert lineage(archive, replayed) == ["one"]
-    assert not any(finding.fatal for finding in archive.verify(Owner("", "t")))
+    assert not any(finding.fatal for finding in archive.verify(Session("", "t")))
 
 
 @pytest.mark.parametrize("same_id", [True, False])
@@ -137,7 +137,7 @@ def test_edit_inside_a_turn(agent: Any, archive: SqlArchive, *, same_id: bool) -
     found = agent.invoke(None, config)
 
     assert found["messages"][-1].text == "re: two!"
-    assert len(archive.tips(Owner("", "t"))) == 2
+    assert len(archive.tips(Session("", "t"))) == 2
     assert lineage(archive, found)[0] == "one"
 
 
@@ -156,8 +156,8 @@ def test_regenerated_answer(agent: Any, archive: SqlArchive, node: str) -> None:
     found = ask(agent, "next")
 
     assert lineage(archive, found) == ["one", "open work", "next"]
-    assert effort_in(archive, Owner("", "t"), tip_in(found), "work") is not None
-    assert not any(finding.fatal for finding in archive.verify(Owner("", "t")))
+    assert effort_in(archive, Session("", "t"), tip_in(found), "work") is not None
+    assert not any(finding.fatal for finding in archive.verify(Session("", "t")))
 
 
 def test_repeated_id_beside_a_new_message(agent: Any, archive: SqlArchive) -> None:
@@ -170,7 +170,7 @@ def test_repeated_id_beside_a_new_message(agent: Any, archive: SqlArchive) -> No
 
     assert lineage(archive, found) == ["ONE", "two", "three"]
     assert found["messages"][0].text == "ONE"
-    assert len(archive.tips(Owner("", "t"))) == 2
+    assert len(archive.tips(Session("", "t"))) == 2
 
 
 @pytest.mark.parametrize("node", NODES)
@@ -182,7 +182,7 @@ def test_new_message_at_every_node(agent: Any, archive: SqlArchive, node: str) -
     found = ask(agent, "next")
 
     tip = tip_in(found)
-    records = archive.at(Owner("", "t"), tip).turns(range(1, tip.turn + 1))
+    records = archive.at(Session("", "t"), tip).turns(range(1, tip.turn + 1))
     said = [text(m) for record in records for m in record.messages if m["type"] == "human"]
     assert said == ["one", "open work", "next"]
-    assert archive.verify(Owner("", "t")) == ()
+    assert archive.verify(Session("", "t")) == ()

@@ -26,13 +26,13 @@ from langgraph.types import Command, interrupt
 from ebbtide import Settings
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Owner, Part, Record, Tip
+from ebbtide.memory.record import Part, Record, Session, Tip
 from tests.agents import Talk, talk
 from tests.doubles import call
 from tests.faults.places import Countdown, Place
 
-OWNER = Owner("", "killed")
-CONFIG: RunnableConfig = {"configurable": {"thread_id": OWNER.thread}, "recursion_limit": 500}
+SESSION = Session("", "killed")
+CONFIG: RunnableConfig = {"configurable": {"thread_id": SESSION.thread}, "recursion_limit": 500}
 ROUNDS = 30
 KILLS = 4
 
@@ -84,8 +84,8 @@ def looked(place: Place) -> list[int]:
 def _count_parts(archive: SqlArchive, countdown: Countdown) -> None:
     store = archive.add_part
 
-    def stored(owner: Owner, part: Part) -> str:
-        last = store(owner, part)
+    def stored(session: Session, part: Part) -> str:
+        last = store(session, part)
         countdown.counted()
         return last
 
@@ -126,9 +126,9 @@ def killed(place: Place, durability: str, countdown: Countdown, after: float = 6
 def stones(place: Place) -> list[int]:
     """Return the stones in the results of the newest turn, in their order."""
     with place.archive() as archive:
-        tip = archive.newest(OWNER) or Tip()
-        (record,) = archive.at(OWNER, tip).turns([tip.turn])
-        assert [found for found in archive.verify(OWNER) if found.fatal] == []
+        tip = archive.newest(SESSION) or Tip()
+        (record,) = archive.at(SESSION, tip).turns([tip.turn])
+        assert [found for found in archive.verify(SESSION) if found.fatal] == []
     return results_of(record)
 
 
@@ -141,7 +141,7 @@ def results_of(record: Record) -> list[int]:
 def loose(place: Place) -> int:
     """Count the parts that no turn joined."""
     with place.archive() as archive:
-        return sum(found.where.startswith("part") for found in archive.verify(OWNER))
+        return sum(found.where.startswith("part") for found in archive.verify(SESSION))
 
 
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
@@ -185,7 +185,7 @@ def test_stopped_and_continued(place: Place) -> None:
         chat.model.answers = lambda _: AIMessage("Stopped.")
         chat.agent.invoke({"messages": "Stop."}, CONFIG, durability="sync")
     with place.archive() as archive:
-        first, second = archive.at(OWNER, archive.newest(OWNER) or Tip()).turns([1, 2])
+        first, second = archive.at(SESSION, archive.newest(SESSION) or Tip()).turns([1, 2])
 
     assert (first.status, second.status) == ("aborted", "done")
     assert results_of(first) == done == [*range(1, len(done) + 1)]

@@ -9,7 +9,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from ebbtide import DiskArchive
 from ebbtide.memory.archive.branch import SqlBranch
 from ebbtide.memory.metrics import Report, report
-from ebbtide.memory.record import Owner, Record, Tip
+from ebbtide.memory.record import Record, Session, Tip
 from tests.agents import THREAD, Talk
 from tests.graph.journeys import Turn
 
@@ -19,17 +19,17 @@ class CountingArchive(DiskArchive):
 
     asked = 0
 
-    def at(self, owner: Owner, tip: Tip) -> "CountingBranch":
+    def at(self, session: Session, tip: Tip) -> "CountingBranch":
         """Return a branch that counts."""
-        return CountingBranch(self, owner, tip)
+        return CountingBranch(self, session, tip)
 
 
 class CountingBranch(SqlBranch):
     """A branch that counts the records it is asked for."""
 
-    def __init__(self, archive: CountingArchive, owner: Owner, tip: Tip) -> None:
+    def __init__(self, archive: CountingArchive, session: Session, tip: Tip) -> None:
         """Count for an archive."""
-        super().__init__(archive._reader, owner, tip)
+        super().__init__(archive._reader, session, tip)
         self.archive = archive
 
     def turns(self, numbers: Sequence[int], *, commands: bool = False) -> tuple[Record, ...]:

@@ -10,7 +10,7 @@ from langchain_core.messages import BaseMessage
 from ebbtide import DiskArchive, Settings
 from ebbtide.memory.archive.transfer import read
 from ebbtide.memory.compressions import Compression
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from tests.agents import Talk, talk, tip_in
 from tests.doubles import ScriptedModel, call
 from tests.graph.planted import CONSTRAINTS, DECISIONS, REVISED
@@ -73,7 +73,7 @@ def shown(chat: Talk) -> str:
 def entries(root: Path) -> list[dict[str, Any]]:
     """Return the log of extractions."""
     with DiskArchive(root) as archive:
-        return [dict(entry) for entry in read(archive, Owner("", "t")).extractions]
+        return [dict(entry) for entry in read(archive, Session("", "t")).extractions]
 
 
 def quoted(state: dict[str, Any]) -> dict[str, int]:
@@ -85,7 +85,7 @@ def quoted(state: dict[str, Any]) -> dict[str, int]:
 def stored(chat: Talk, state: dict[str, Any]) -> Compression | None:
     """Return what stands for the older turns of the effort, as a state sees it."""
     tip = tip_in(state)
-    return chat.archive.at(Owner("", "t"), tip).compression("shop")
+    return chat.archive.at(Session("", "t"), tip).compression("shop")
 
 
 def talked(chat: Talk, turns: int, said: dict[int, str] | None = None) -> list[dict[str, Any]]:

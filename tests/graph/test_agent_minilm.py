@@ -7,7 +7,7 @@ import pytest
 
 from ebbtide import DiskArchive
 from ebbtide.memory.archive.protocol import Archive
-from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.record import Session, Tip
 from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.memory.settings import Settings
 from tests.memory.turns import commit_all, concluded, turn
@@ -15,7 +15,7 @@ from tests.minilm import minilm, need_minilm
 
 need_minilm()
 
-OWNER = Owner("ann", "t1")
+SESSION = Session("ann", "t1")
 EFFORTS = {
     "auth-bug": "Fixed 401 errors: refresh tokens never auto-called. Added axios interceptor.",
     "invoices": "The PDF of an invoice broke its table after 20 lines. Set a page break.",
@@ -49,7 +49,7 @@ def stored(
             for at, (name, summary) in enumerate(EFFORTS.items(), 1)
         ]
         tip = commit_all(archive, [*groups, turn(7, "My cat is called Minka.")])
-        archive.embed(OWNER, embedder, 9)
+        archive.embed(SESSION, embedder, 9)
         yield archive, tip
 
 
@@ -57,7 +57,7 @@ def found(stored: tuple[Archive, Tip], embedder: Embedder, query: str) -> list[s
     """Return what a query finds with the default floor, best first, what is weak too."""
     archive, tip = stored
     meaning = embedder.meaning(query, Settings().semantic_floor)
-    return [one.effort for one in archive.at(OWNER, tip).search(query, 5, meaning)]
+    return [one.effort for one in archive.at(SESSION, tip).search(query, 5, meaning)]
 
 
 @pytest.mark.parametrize(

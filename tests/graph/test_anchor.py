@@ -10,7 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import Settings, restore
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from ebbtide.memory.state_block import END, START
 from tests.agents import THREAD, Talk, talk
 from tests.constants import constants
@@ -260,7 +260,7 @@ def test_an_answer_without_its_block_is_no_edit(tmp_path: Path) -> None:
     [chat.say(words) for words in ("one", "two", "three")]
 
     assert chat.branches == 1
-    assert len(chat.archive.tips(Owner("", "t"))) == 1
+    assert len(chat.archive.tips(Session("", "t"))) == 1
 
 
 @pytest.mark.parametrize(

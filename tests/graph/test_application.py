@@ -13,7 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import EbbtideMiddleware, MemoryState, Settings, erase, restore
 from ebbtide.inspector.prompts import prompt
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from tests.agents import THREAD, Talk, inside, talk, tip_in
 from tests.doubles import call
 from tests.graph.test_budget import tokens
@@ -198,8 +198,8 @@ def test_inspector_shows_what_the_application_said(tmp_path: Path) -> None:
     chat.agent.invoke({"messages": [SystemMessage(RULE), HumanMessage("Plan.")]}, THREAD)
     states = chat.say_all(["One.", "Two.", "Three."])
 
-    owner = Owner("", "t")
-    found = [prompt(chat.archive, owner, tip_in(states[-1]), turn, 0) for turn in range(1, 5)]
+    session = Session("", "t")
+    found = [prompt(chat.archive, session, tip_in(states[-1]), turn, 0) for turn in range(1, 5)]
 
     assert [one["exact"] for one in found] == [True] * 4
     assert all(RULE in one["messages"][0]["text"] for one in found)

@@ -14,7 +14,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import MessagesState
 
 from ebbtide import EbbtideMiddleware, commands, delete_session, erase, restore
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from tests.agents import THREAD, archive_in, inside, talk
 from tests.doubles import ScriptedModel, call
 from tests.files import png
@@ -55,7 +55,7 @@ def test_picture_is_sent_and_shown_whole(tmp_path: Path, block: Any) -> None:
     assert DATA not in str(state)
     assert DATA not in str(after)
     assert commands.transcript(chat.agent, THREAD)[0][0].content == asked.content
-    assert [found for found in chat.archive.verify(Owner("", "t")) if found.fatal] == []
+    assert [found for found in chat.archive.verify(Session("", "t")) if found.fatal] == []
 
 
 def test_checkpoints_stay_small(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_graph_around_keeps_the_data(tmp_path: Path) -> None:
 
     assert state["messages"][0].content == asking(IMAGE).content
     (record, _) = chat.archive.at(
-        Owner("", "t", "agent"), chat.archive.tips(Owner("", "t", "agent"))[0]
+        Session("", "t", "agent"), chat.archive.tips(Session("", "t", "agent"))[0]
     ).turns([1, 2])
     assert DATA not in str(record)
 

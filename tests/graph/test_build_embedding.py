@@ -84,7 +84,7 @@ def test_parent_graph_keeps_the_memory(tmp_path: Path) -> None:
         2,
         "a",
     )
-    assert [owner.namespace for owner in chat.archive.sessions("")] == ["agent"]
+    assert [session.namespace for session in chat.archive.sessions("")] == ["agent"]
     assert chat.said(state) == ["one", "two"]
 
 

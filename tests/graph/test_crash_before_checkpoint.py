@@ -17,11 +17,11 @@ from langgraph.checkpoint.memory import InMemorySaver
 from ebbtide import DiskArchive, Settings, TurnRunningError, commands, erase
 from ebbtide.cli.conversation import Conversation
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call
 
-OWNER = Owner("", "t")
+SESSION = Session("", "t")
 NODES = ["begin_turn", "call_model", "persist"]
 
 
@@ -61,8 +61,8 @@ def killed(root: Path, after: str, turns: int = 2) -> Talk:
 
 def stored(archive: DiskArchive) -> set[str]:
     """Return what the user said in any turn of any branch."""
-    tips = archive.tips(OWNER)
-    records = [r for tip in tips for r in archive.at(OWNER, tip).turns(range(1, tip.turn + 1))]
+    tips = archive.tips(SESSION)
+    records = [r for tip in tips for r in archive.at(SESSION, tip).turns(range(1, tip.turn + 1))]
     return {text(m) for r in records for m in r.messages if m["type"] == "human"}
 
 
@@ -71,7 +71,7 @@ def test_a_chat_says_what_is_unfinished(tmp_path: Path, after: str) -> None:
     """Who opens the thread again is told the question, also of a turn that no node had begun."""
     chat = killed(tmp_path, after)
     with asyncio.Runner() as runner:
-        opened = Conversation(runner, chat.agent, OWNER, tmp_path / "history", 16_000)
+        opened = Conversation(runner, chat.agent, SESSION, tmp_path / "history", 16_000)
         assert opened.unfinished() == "number 2"
 
         opened.run(None, lambda *_: None)

@@ -26,7 +26,7 @@ from ebbtide import (
     delete_user,
 )
 from ebbtide.memory.archive.memories import SqlAttention
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from tests.agents import Talk, talk
 from tests.databases import Database, Server
 from tests.doubles import call
@@ -39,7 +39,7 @@ GOAL = "Find out how the vault is opened"
 SUMMARY = "It opens with a lever that is blue, as was found out."
 SECRETS = (SAID, GOAL, SUMMARY)
 SCRIPT = (call("open_effort", name="vault", goal=GOAL), "Noted.", call("close_effort"), "Done.")
-ANN, BOB = Owner("ann", "one"), Owner("bob", "one")
+ANN, BOB = Session("ann", "one"), Session("bob", "one")
 
 
 def of(user: str, thread: str) -> RunnableConfig:
@@ -204,7 +204,7 @@ def test_other_sessions_of_the_user_stay(tmp_path: Path) -> None:
 
         delete_session(chat.agent, of("ann", "one"))
 
-        assert chat.archive.sessions("ann") == (Owner("ann", "two"),)
+        assert chat.archive.sessions("ann") == (Session("ann", "two"),)
         assert chat.said(state) == ["Another matter."]
 
 
@@ -351,7 +351,7 @@ async def test_what_a_larger_graph_keeps_is_said(tmp_path: Path, deleting: Any) 
 
     report = await deleting(chat.agent)
 
-    assert [owner.thread for owner in report.sessions] == ["one"]
+    assert [session.thread for session in report.sessions] == ["one"]
     (said,) = report.not_erased
     assert "has none of thread 'one' of its own; delete that with the checkpointer of" in said
 

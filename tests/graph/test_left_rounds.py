@@ -21,12 +21,12 @@ from langgraph.types import Command, interrupt
 from ebbtide import DiskArchive, Settings, erase, transcript
 from ebbtide.memory.archive.transfer import copy
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Owner, Part, Record
+from ebbtide.memory.record import Part, Record, Session
 from tests.agents import THREAD, Talk, archive_in, talk
 from tests.doubles import call, together
 from tests.test_complaints import orphans
 
-OWNER = Owner("", "t")
+SESSION = Session("", "t")
 SMALL = Settings(context_budget=4_000)
 REQUEST = "Look at every stone, and never use tabs."
 ROUNDS = 24
@@ -92,8 +92,8 @@ def stones(messages: Any) -> list[int]:
 
 def records(chat: Talk) -> list[Record]:
     """Return the last turn of each branch."""
-    tips = chat.archive.tips(OWNER)
-    return [record for tip in tips for record in chat.archive.at(OWNER, tip).turns([tip.turn])]
+    tips = chat.archive.tips(SESSION)
+    return [record for tip in tips for record in chat.archive.at(SESSION, tip).turns([tip.turn])]
 
 
 def part_of(values: dict[str, Any]) -> str:
@@ -112,7 +112,7 @@ def test_rounds_leave_and_are_committed(tmp_path: Path) -> None:
     assert state["messages"][0].text == REQUEST
     assert stones(records(chat)[0].messages) == [*range(1, ROUNDS + 1)]
     assert stones(transcript(chat.agent, THREAD)[0]) == [*range(1, ROUNDS + 1)]
-    assert chat.archive.verify(OWNER) == ()
+    assert chat.archive.verify(SESSION) == ()
 
 
 def test_nothing_leaves_without_a_window(tmp_path: Path) -> None:
@@ -151,9 +151,9 @@ def test_another_process_sends_the_same(tmp_path: Path) -> None:
 class FullArchive(DiskArchive):
     """An archive whose disk has no room for parts."""
 
-    def add_part(self, owner: Owner, part: Part) -> str:
+    def add_part(self, session: Session, part: Part) -> str:
         """Fail as a full disk does."""
-        raise OSError(owner.thread, part.id)
+        raise OSError(session.thread, part.id)
 
 
 def test_rounds_stay_if_they_cannot_be_stored(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_fork_in_the_middle(tmp_path: Path) -> None:
         [*range(1, 26)],
         [*range(1, 16), *range(101, 111)],
     ]
-    assert chat.archive.verify(OWNER)[0].fatal is False
+    assert chat.archive.verify(SESSION)[0].fatal is False
 
 
 def test_edit_in_the_middle(tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ def test_rounds_outlive_messages_that_are_removed(tmp_path: Path) -> None:
     first, second = chat.records(state)
     assert (first.status, second.status) == ("aborted", "done")
     assert stones(first.messages) == [*range(1, there[0])]
-    assert chat.archive.verify(OWNER) == ()
+    assert chat.archive.verify(SESSION) == ()
 
 
 @pytest.mark.parametrize("clearing", ["clear", "clear_bare"])
@@ -474,4 +474,4 @@ def test_turn_goes_on_with_a_copy_of_the_archive(tmp_path: Path) -> None:
     assert stones(records(again)[0].messages) == [*range(1, 18)]
     assert stones(transcript(again.agent, THREAD)[0]) == [*range(1, 18)]
     assert not [one for one in state["memory"]["banners"] if "ost rounds" in one]
-    assert copied.verify(OWNER) == ()
+    assert copied.verify(SESSION) == ()

@@ -33,7 +33,7 @@ from langgraph.types import Command
 from ebbtide import (
     DiskArchive,
     EbbtideMiddleware,
-    Owner,
+    Session,
     Settings,
 )
 from ebbtide.memory.archive.transfer import read
@@ -254,7 +254,7 @@ def test_compression(tmp_path: Path, how: str) -> None:
         served.both_say(how, f"{number}: {{}} looked at the shop for long. " * 20)
 
     for user, model in served.models.items():
-        log = read(served.archive, Owner(user, f"of-{user}")).extractions
+        log = read(served.archive, Session(user, f"of-{user}")).extractions
         assert [entry["told"].get("failed") for entry in log][:1] == [None]
         assert leaks(wire(model), user) == []
 

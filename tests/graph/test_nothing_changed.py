@@ -13,7 +13,7 @@ from ebbtide import Settings, commands, transcript
 from ebbtide.inspector.export import export_html
 from ebbtide.memory.archive.folder import export
 from ebbtide.memory.archive.page import export_markdown
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call, together
 
@@ -108,13 +108,13 @@ def test_transcript_returns_equal_messages(said: Talk) -> None:
 
 def test_exports_have_the_words_and_who_said_them(said: Talk, tmp_path: Path) -> None:
     """The folder, the Markdown and the page."""
-    owner = Owner("", "t")
-    tip = said.archive.newest(owner)
+    session = Session("", "t")
+    tip = said.archive.newest(session)
     assert tip is not None
 
-    export(said.archive, owner, tmp_path / "folder")
-    export_markdown(said.archive, owner, tip, tmp_path / "a.md")
-    export_html(said.archive, owner, tip, tmp_path / "a.html")
+    export(said.archive, session, tmp_path / "folder")
+    export_markdown(said.archive, session, tip, tmp_path / "a.md")
+    export_html(said.archive, session, tip, tmp_path / "a.html")
     files = [path.read_text() for path in (tmp_path / "folder").rglob("*.jsonl")]
     written = "".join(files), (tmp_path / "a.md").read_text(), (tmp_path / "a.html").read_text()
     for text in written:

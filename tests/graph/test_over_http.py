@@ -14,7 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import DiskArchive, create_memory_agent
 from ebbtide.memory.messages import Message, calls
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from ebbtide.nodes.ask import ATTEMPTS
 from tests.agents import SUMMARY, THREAD, tip_in
 from tests.openai_server import Answer, Drop, Fail, OpenAIServer, Say, Structured, serving
@@ -71,7 +71,7 @@ def called(server: OpenAIServer, request: int) -> list[str]:
 
 def kept(root: Path, state: dict[str, Any], turn: int) -> tuple[Message, ...]:
     """Return the messages of a turn as the archive has them."""
-    (record,) = DiskArchive(root).at(Owner("", "t"), tip_in(state)).turns([turn])
+    (record,) = DiskArchive(root).at(Session("", "t"), tip_in(state)).turns([turn])
     return record.messages
 
 

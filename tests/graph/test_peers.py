@@ -10,7 +10,7 @@ from langgraph.graph import END
 
 from ebbtide import DiskArchive, EbbtideMiddleware, build_memory_graph
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Owner, Record
+from ebbtide.memory.record import Record, Session
 from ebbtide.prompts.loader import render
 from tests.agents import SUMMARY, THREAD
 from tests.doubles import ScriptedModel, call, together
@@ -32,10 +32,10 @@ def remembering(root: Path) -> tuple[EbbtideMiddleware, DiskArchive]:
 
 def turns(archive: DiskArchive, namespace: str) -> list[list[Record]]:
     """Return the turns of an agent inside the graph, branch by branch."""
-    owner = Owner("", "t", namespace)
+    session = Session("", "t", namespace)
     return [
-        [*archive.at(owner, tip).turns(range(1, tip.turn + 1))]
-        for tip in sorted(archive.tips(owner), key=lambda tip: tip.turn)
+        [*archive.at(session, tip).turns(range(1, tip.turn + 1))]
+        for tip in sorted(archive.tips(session), key=lambda tip: tip.turn)
     ]
 
 
@@ -135,9 +135,9 @@ def test_supervisor_itself(tmp_path: Path, entry: str, mode: Any) -> None:
     for words in questions:
         state = agent.invoke({"messages": words}, THREAD)
 
-    tip = archive.newest(Owner("", "t", "supervisor"))
+    tip = archive.newest(Session("", "t", "supervisor"))
     assert tip is not None
-    records = archive.at(Owner("", "t", "supervisor"), tip).turns(range(1, tip.turn + 1))
+    records = archive.at(Session("", "t", "supervisor"), tip).turns(range(1, tip.turn + 1))
     assert asked([*records]) == questions
     said = [text(message) for record in records for message in record.messages]
     assert said.count("In Lyon.") == 3

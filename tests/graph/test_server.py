@@ -249,7 +249,7 @@ def test_the_server_keeps_its_archive_where_it_was_started(
     refused = asked(client, "GET", f"threads/{thread}/messages", user_id="default")
 
     with DiskArchive(folder / "sessions") as archive:
-        assert [owner.thread for owner in archive.sessions("")].count(thread) == 1
+        assert [session.thread for session in archive.sessions("")].count(thread) == 1
     assert refused.status_code == 404
     assert (folder / ".langgraph_api").exists()
 
@@ -472,13 +472,13 @@ def test_a_session_and_a_user_are_deleted_over_http(
     other: str = client.threads.create()["thread_id"]
     say(client, other, "Hello!", context={"user_id": "cleo"})
 
-    session = asked(client, "DELETE", f"threads/{thread}", user_id=user)
+    named = asked(client, "DELETE", f"threads/{thread}", user_id=user)
     cleo = asked(client, "DELETE", "user", user_id="cleo")
 
-    assert [one["thread"] for one in session.json()["sessions"]] == [thread]
+    assert [one["thread"] for one in named.json()["sessions"]] == [thread]
     assert [one["thread"] for one in cleo.json()["sessions"]] == [other]
     with DiskArchive(folder / "sessions") as archive:
-        assert thread not in [owner.thread for owner in archive.sessions(user)]
+        assert thread not in [session.thread for session in archive.sessions(user)]
         assert archive.sessions("cleo") == ()
     for gone in (thread, other):
         with pytest.raises(NotFoundError):

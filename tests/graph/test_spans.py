@@ -9,13 +9,13 @@ from langchain_core.tools import tool
 
 from ebbtide import Settings
 from ebbtide.memory.archive.folder import export
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from ebbtide.memory.spans import kept
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import ScriptedModel, call
 from tests.memory.conversations import words_of
 
-OWNER = Owner("", "t")
+SESSION = Session("", "t")
 REQUEST = "Mend the ledger, then the gateway."
 LEDGER, BETWEEN, GATEWAY = "the keeper is Ahab", "a zebra went by", "the master is Ishmael"
 
@@ -122,7 +122,7 @@ def test_export_has_an_effort_in_its_file(tmp_path: Path) -> None:
     """The file of an effort has its rounds, the raw log what is of none."""
     chat = working(tmp_path / "archive", call("close_effort"))
 
-    export(chat.archive, OWNER, tmp_path / "out")
+    export(chat.archive, SESSION, tmp_path / "out")
 
     files = {path.name: path.read_text() for path in (tmp_path / "out").rglob("*.jsonl")}
     facts = (LEDGER, BETWEEN, GATEWAY)

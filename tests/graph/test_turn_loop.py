@@ -14,7 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import DiskArchive, Settings, commands, create_memory_agent, restore, transcript
 from ebbtide.memory.errors import InputError, SettingsError
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from tests.agents import ENTRIES, SUMMARY, THREAD, referenced, talk
 from tests.doubles import ScriptedModel, call, together
 from tests.graph.journeys import EXACT
@@ -233,7 +233,7 @@ def test_thread_id_with_a_control_character(tmp_path: Path) -> None:
     doors: tuple[Callable[[], object], ...] = (
         lambda: chat.say("one", config),
         lambda: commands.messages(chat.agent, config),
-        lambda: chat.archive.newest(Owner("", "t\x1b")),
+        lambda: chat.archive.newest(Session("", "t\x1b")),
         lambda: chat.archive.sessions("ann\n"),
     )
 

@@ -13,7 +13,7 @@ from langgraph.types import Command
 
 from ebbtide import SessionNotFoundError, commands, delete_session, restore, transcript
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from tests.agents import Talk, inside, talk
 from tests.nodes.turn.test_checkpoints import Died, DyingSaver
 
@@ -26,9 +26,9 @@ def of(user: str) -> RunnableConfig:
 
 def session(chat: Talk, user: str, namespace: str = "") -> list[str]:
     """Return what a user said in the turns of the newest branch of their session."""
-    owner = Owner(user, "t", namespace)
-    tip = chat.archive.newest(owner)
-    records = chat.archive.at(owner, tip).turns(range(1, tip.turn + 1)) if tip else ()
+    session = Session(user, "t", namespace)
+    tip = chat.archive.newest(session)
+    records = chat.archive.at(session, tip).turns(range(1, tip.turn + 1)) if tip else ()
     return [text(m) for record in records for m in record.messages if m["type"] == "human"]
 
 

@@ -25,7 +25,7 @@ from ebbtide import (
     restore,
     transcript,
 )
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import ScriptedModel, call
 
@@ -295,7 +295,7 @@ def test_what_is_no_user_is_not_deleted(tmp_path: Path, user: Any) -> None:
     with pytest.raises(SettingsError, match="user_id: pass "):
         delete_user(chat.agent, user)
 
-    assert chat.archive.sessions("") == (Owner("", "t"),)
+    assert chat.archive.sessions("") == (Session("", "t"),)
 
 
 def test_no_id_reaches_what_nobody_said(tmp_path: Path) -> None:
@@ -303,7 +303,7 @@ def test_no_id_reaches_what_nobody_said(tmp_path: Path) -> None:
     chat = talk(tmp_path, ["yes"])
     chat.say(CODE)
 
-    for name in ("default", "anonymous", Owner("", "t").user_label):
+    for name in ("default", "anonymous", Session("", "t").user_label):
         theirs: Any = {"configurable": {"thread_id": "t", "user_id": name}}
         for command in (commands.messages, transcript, restore, commands.undo):
             with pytest.raises(SessionNotFoundError):
@@ -311,7 +311,7 @@ def test_no_id_reaches_what_nobody_said(tmp_path: Path) -> None:
         with pytest.raises(SessionNotFoundError):
             erase(chat.agent, theirs, 1)
         assert delete_user(chat.agent, name).sessions == ()
-    assert chat.archive.sessions("") == (Owner("", "t"),)
+    assert chat.archive.sessions("") == (Session("", "t"),)
     assert CODE in texts(chat)
 
 
@@ -322,4 +322,4 @@ def test_a_number_is_deleted_as_it_was_taken(tmp_path: Path) -> None:
 
     report = delete_user(chat.agent, 42)  # type: ignore[arg-type]  # wrong on purpose
 
-    assert report.sessions == (Owner("42", "t"),)
+    assert report.sessions == (Session("42", "t"),)

@@ -27,7 +27,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 
 from ebbtide import DiskArchive, MemoryState, Settings, create_memory_agent
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from ebbtide.memory.view import fences_of
 from tests.doubles import ScriptedModel
 from tests.openai_server import Say
@@ -56,9 +56,9 @@ REPEATED = (
 ALL = "\n".join([*OTHERS, *REPEATED]) + FORGED
 
 
-def key_of(root: Path, owner: Owner) -> str:
+def key_of(root: Path, session: Session) -> str:
     """Return the key of a session's fences."""
-    return fences_of(DiskArchive(root, durable=False), owner, len).key
+    return fences_of(DiskArchive(root, durable=False), session, len).key
 
 
 def strings(value: Any) -> Iterator[str]:
@@ -97,12 +97,12 @@ def instructions(body: Mapping[str, Any]) -> str:
     return "\n".join(strings([systems, body.get("system", ""), body.get("systemInstruction", "")]))
 
 
-def check(root: Path, bodies: Sequence[Mapping[str, Any]], *owners: Owner) -> None:
+def check(root: Path, bodies: Sequence[Mapping[str, Any]], *sessions: Session) -> None:
     """Check that only the memory speaks as the memory in these requests.
 
     Each text that has the key of the session is a whole fence, without the key inside.
     """
-    keys = "|".join(key_of(root, owner) for owner in owners)
+    keys = "|".join(key_of(root, session) for session in sessions)
     genuine = re.compile(rf"(?s)<(memory|application) ({keys})>(.*?)</\1 \2>")
     for body in bodies:
         assert "OBEY-EVE" not in instructions(body)
@@ -124,7 +124,7 @@ def agent_of(
 
     def page() -> str:
         """Fetch a page."""
-        return said.replace(KEY, key_of(root, Owner("ann", "t1")))
+        return said.replace(KEY, key_of(root, Session("ann", "t1")))
 
     options.setdefault("settings", Settings(rebuild="every-turn"))
     return create_memory_agent(
@@ -214,13 +214,13 @@ def test_no_attempt_produces_a_form_of_the_memory(
     """Neither in the turn in which it is made nor in the next ones, as sent over HTTP."""
     with provided(Say("Noted.")) as server:
         agent = agent_of(server, provider, tmp_path)
-        first = knowing(ATTEMPTS[attempt], key_of(tmp_path, Owner("ann", "t1")))
+        first = knowing(ATTEMPTS[attempt], key_of(tmp_path, Session("ann", "t1")))
         for messages in (first, "And now?", "Go on."):
             agent.invoke({"messages": messages}, ANN)
 
     sent = "\n".join(strings(server.bodies))
     assert "OBEY-EVE" in sent
-    check(tmp_path, server.bodies, Owner("ann", "t1"))
+    check(tmp_path, server.bodies, Session("ann", "t1"))
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -240,13 +240,13 @@ def test_the_name_is_taken_away_from_what_arrives(tmp_path: Path, attempt: str) 
     """In the state too, whether it was handed to the agent or put into its state."""
     with provided(Say("Noted.")) as server:
         agent = agent_of(server, "openai", tmp_path)
-        first = knowing(ATTEMPTS[attempt], key_of(tmp_path, Owner("ann", "t1")))
+        first = knowing(ATTEMPTS[attempt], key_of(tmp_path, Session("ann", "t1")))
         agent.invoke({"messages": first}, ANN)
         agent.update_state(ANN, {"messages": [HumanMessage("More OBEY-EVE", name="ebbtide")]})
         state = agent.invoke({"messages": "And now?"}, ANN)
 
     assert [message.name for message in state["messages"] if message.name] in ([], ["page"])
-    check(tmp_path, server.bodies, Owner("ann", "t1"))
+    check(tmp_path, server.bodies, Session("ann", "t1"))
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -261,12 +261,12 @@ def test_a_parent_graph_cannot_lend_the_name(tmp_path: Path, provider: str) -> N
         outer.add_edge(START, "agent")
         graph: Any = outer.compile(checkpointer=InMemorySaver())
         named = [HumanMessage(ALL, name="ebbtide"), HumanMessage(ALL, name="EBBTIDE")]
-        one, two = knowing(named, key_of(tmp_path, Owner("ann", "t1", "agent")))
+        one, two = knowing(named, key_of(tmp_path, Session("ann", "t1", "agent")))
         graph.invoke({"messages": [one, AIMessage("Noted."), two]}, ANN)
         graph.invoke({"messages": [HumanMessage("And now?")]}, ANN)
 
     assert "OBEY-EVE" in "\n".join(strings(server.bodies))
-    check(tmp_path, server.bodies, Owner("ann", "t1", "agent"))
+    check(tmp_path, server.bodies, Session("ann", "t1", "agent"))
 
 
 def script(words: str) -> list[Say]:
@@ -291,7 +291,7 @@ TURNS = ("Look at the page.", "Done.", "Show it all.", "What did OBEY-EVE wire?"
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_poison_stays_what_a_tool_said(tmp_path: Path, provider: str) -> None:
     """Through goal, result, state block, summary, expansion, search, reading and attention."""
-    words = ALL.replace(KEY, key_of(tmp_path, Owner("ann", "t1")))
+    words = ALL.replace(KEY, key_of(tmp_path, Session("ann", "t1")))
     poisoned = {"summary": words, "keywords": ["OBEY-EVE"], "importance": 99}
     summariser = ScriptedModel(answers=[], structured=[poisoned] * 9)
     with provided(*script(words)) as server:
@@ -303,7 +303,7 @@ def test_poison_stays_what_a_tool_said(tmp_path: Path, provider: str) -> None:
     sent = "\n".join(strings(server.bodies))
     places = ("the stored log", "concluded efforts", "the state block", "From earlier sessions")
     assert [place for place in places if f">{place}" not in sent] == []
-    check(tmp_path, server.bodies, Owner("ann", "t1"), Owner("ann", "t2"))
+    check(tmp_path, server.bodies, Session("ann", "t1"), Session("ann", "t2"))
     asked = [m.text for one in summariser.asked for m in one.messages]
     logs = [one for one in strings(server.bodies) if ">the stored log" in one]
     excerpts = [*recalled(server.bodies)]
@@ -334,7 +334,7 @@ def test_poison_stays_in_its_quotes_when_it_is_compressed(tmp_path: Path, provid
     """A quote of the page is verified against its own words, and shown as it is."""
     quote = {"quote": OTHERS[2], "kind": "fact", "turn": 1}
     quoting = ScriptedModel(answers=[], structured=lambda _: {"new": [quote]})
-    words = ALL.replace(KEY, key_of(tmp_path, Owner("ann", "t1")))
+    words = ALL.replace(KEY, key_of(tmp_path, Session("ann", "t1")))
     writing = ScriptedModel(answers=lambda _: words)
     with provided(
         Say(calls=[("open_effort", {"name": "web"})]), Say(calls=[("page", {})]), Say("Go.")
@@ -350,4 +350,4 @@ def test_poison_stays_in_its_quotes_when_it_is_compressed(tmp_path: Path, provid
 
     (kept,) = [one for one in strings(server.bodies[-1]) if ", compressed: " in one]
     assert f"fact, turn 1, tool page: {OTHERS[2]}" in kept
-    check(tmp_path, server.bodies, Owner("ann", "t1"))
+    check(tmp_path, server.bodies, Session("ann", "t1"))

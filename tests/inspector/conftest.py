@@ -9,7 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from ebbtide import create_memory_agent
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.archive.transfer import copy
-from ebbtide.memory.record import ANONYMOUS, Group, Owner, Tip
+from ebbtide.memory.record import ANONYMOUS, Group, Session, Tip
 from ebbtide.testing import ScriptedModel
 from tests.inspector.browser import Browser, browsing, limited
 
@@ -49,21 +49,21 @@ def talked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlArchive]:
 
 
 @pytest.fixture
-def owner(archive: SqlArchive, talked: SqlArchive) -> Owner:
-    """Copy what was talked into the archive, and return the owner of the session."""
+def session(archive: SqlArchive, talked: SqlArchive) -> Session:
+    """Copy what was talked into the archive, and return the session."""
     copy(talked, archive)
-    return Owner(ANONYMOUS, THREAD)
+    return Session(ANONYMOUS, THREAD)
 
 
 @pytest.fixture
-def long_session(archive: SqlArchive) -> Callable[[int], Owner]:
+def long_session(archive: SqlArchive) -> Callable[[int], Session]:
     """Return a function that makes a session of so many turns, by the archive's own commits."""
 
-    def made(turns: int) -> Owner:
-        owner, tip = Owner(ANONYMOUS, "long"), Tip()
+    def made(turns: int) -> Session:
+        session, tip = Session(ANONYMOUS, "long"), Tip()
         for number in range(1, turns + 1):
-            tip = archive.commit(owner, tip, _turn(number)).tip
-        return owner
+            tip = archive.commit(session, tip, _turn(number)).tip
+        return session
 
     return made
 

@@ -12,7 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from ebbtide import commands, create_memory_agent
 from ebbtide.inspector.server import Inspected, local_app
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.record import Session, Tip
 from ebbtide.testing import ScriptedModel
 from tests.inspector.browser import serving
 from tests.processes import ended, printing
@@ -41,7 +41,7 @@ def agent(archive: SqlArchive) -> Any:
 
 def tip_of(archive: SqlArchive) -> Tip:
     """Return the end of Ann's session."""
-    tip = archive.newest(Owner("ann", "t/1"))
+    tip = archive.newest(Session("ann", "t/1"))
     assert tip is not None
     return tip
 
@@ -84,8 +84,10 @@ def test_erase(archive: SqlArchive, agent: Any) -> None:
         answer = page.delete(f"{PATH}/turns/2", params=ANN, headers=OWN)
 
     assert answer.json()["turn"] == 2
-    owner = Owner("ann", "t/1")
-    assert [record.status for record in archive.at(owner, tip_of(archive)).turns([2])] == ["erased"]
+    session = Session("ann", "t/1")
+    assert [record.status for record in archive.at(session, tip_of(archive)).turns([2])] == [
+        "erased"
+    ]
     questions = [m.text for m in agent.get_state(THREAD).values["messages"] if m.type == "human"]
     assert not any("3600" in question for question in questions)
 

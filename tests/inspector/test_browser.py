@@ -20,7 +20,7 @@ from ebbtide.inspector.export import export_html
 from ebbtide.inspector.server import Inspected, local_app
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.decay import PUT_OFF
-from ebbtide.memory.record import ANONYMOUS, Group, Owner, Tip
+from ebbtide.memory.record import ANONYMOUS, Group, Session, Tip
 from ebbtide.testing import ScriptedModel
 from tests.inspector.browser import Browser, Page, drawn, page_of, path_of, saved, serving
 from tests.inspector.conftest import HOSTILE
@@ -48,7 +48,7 @@ def enter(page: Page, address: str) -> None:
     page.wait_for_selector("figure svg")
 
 
-@pytest.mark.usefixtures("owner")
+@pytest.mark.usefixtures("session")
 @pytest.mark.parametrize(
     ("size", "scheme"),
     [
@@ -85,7 +85,7 @@ def test_views(
             assert picture.stat().st_size > 5_000
 
 
-def test_hostile_text_is_text(browser: Browser, address: str, owner: Owner) -> None:
+def test_hostile_text_is_text(browser: Browser, address: str, session: Session) -> None:
     """Markup, scripts and names with quotes are shown as they were said, and do nothing."""
     with page_of(browser, viewport=WIDE) as page:
         enter(page, address)
@@ -94,19 +94,19 @@ def test_hostile_text_is_text(browser: Browser, address: str, owner: Owner) -> N
         assert HOSTILE in page.inner_text("main")
         assert page.title() == "Ebbtide inspector"
         assert page.locator("main img, main script").count() == 0
-        assert owner.thread in page.inner_text("header")
+        assert session.thread in page.inner_text("header")
 
 
 def test_hostile_names(browser: Browser, address: str, archive: SqlArchive) -> None:
     """Names that mean something to addresses, scripts and encodings are names."""
-    owner = Owner('~a/../%2F?#"<b>\u202e😀\ud800', "__proto__")
+    session = Session('~a/../%2F?#"<b>\u202e😀\ud800', "__proto__")
     group = Group(
         1,
         ({"type": "human", "data": {"content": "half \ud83d, \x00, \u2028", "id": "1"}},),
         "2026-03-01T10:00:00+00:00",
         events=({"type": "opened", "effort": "constructor"},),
     )
-    archive.commit(owner, Tip(), group)
+    archive.commit(session, Tip(), group)
     with page_of(browser, viewport=WIDE) as page:
         enter(page, address)
         base = path_of(page)
@@ -120,12 +120,12 @@ def test_hostile_names(browser: Browser, address: str, archive: SqlArchive) -> N
 
 
 def test_deleted_while_open(
-    browser: Browser, address: str, archive: SqlArchive, owner: Owner
+    browser: Browser, address: str, archive: SqlArchive, session: Session
 ) -> None:
     """A page of a session that is deleted says that it is not there any more."""
     with page_of(browser, allowed="status of 404", viewport=WIDE) as page:
         enter(page, address)
-        archive.delete_session(owner)
+        archive.delete_session(session)
 
         page.wait_for_selector("text=This cannot be shown")
 
@@ -153,12 +153,12 @@ def test_changed_by_middleware(browser: Browser, address: str, archive: SqlArchi
 
 
 def test_deleted_before_the_page_listens(
-    browser: Browser, address: str, archive: SqlArchive, owner: Owner
+    browser: Browser, address: str, archive: SqlArchive, session: Session
 ) -> None:
     """It says so as well if the session is deleted between its drawing and its listening."""
 
     def delete(route: Any) -> None:
-        archive.delete_session(owner)
+        archive.delete_session(session)
         route.continue_()
 
     with page_of(browser, allowed="status of 404", viewport=WIDE) as page:
@@ -169,7 +169,7 @@ def test_deleted_before_the_page_listens(
         page.wait_for_selector("text=This cannot be shown")
 
 
-@pytest.mark.usefixtures("owner")
+@pytest.mark.usefixtures("session")
 def test_the_prompt_of_a_call(browser: Browser, address: str) -> None:
     """A call opens to exactly what was sent, with what came since the call before."""
     with page_of(browser, viewport=WIDE) as page:
@@ -181,7 +181,7 @@ def test_the_prompt_of_a_call(browser: Browser, address: str) -> None:
         assert page.locator("main img, main script").count() == 0
 
 
-@pytest.mark.usefixtures("owner")
+@pytest.mark.usefixtures("session")
 def test_by_keyboard_alone(browser: Browser, address: str) -> None:
     """From the list to a turn and its prompt, with Tab and Enter."""
     with page_of(browser, viewport=WIDE) as page:
@@ -200,27 +200,29 @@ def test_by_keyboard_alone(browser: Browser, address: str) -> None:
 
 
 @pytest.mark.parametrize("view", ["", "turn/7"])
-def test_live(browser: Browser, address: str, archive: SqlArchive, owner: Owner, view: str) -> None:
+def test_live(
+    browser: Browser, address: str, archive: SqlArchive, session: Session, view: str
+) -> None:
     """A turn that is committed while the page is open appears by itself."""
     with page_of(browser, viewport=WIDE) as page:
         enter(page, address)
         if view:
             page.goto(f"{path_of(page)}/{view}")
             page.wait_for_selector("text=Turn 7 is not committed yet")
-        tip = archive.newest(owner)
+        tip = archive.newest(session)
         assert tip is not None
         human = {"type": "human", "data": {"content": "And now?", "id": "7"}}
-        archive.commit(owner, tip, Group(tip.turn + 1, (human,), "2026-03-01T10:00:00+00:00"))
+        archive.commit(session, tip, Group(tip.turn + 1, (human,), "2026-03-01T10:00:00+00:00"))
 
         page.wait_for_selector("text=And now?" if view else "#chosen[max='7']")
 
 
-def test_one_file(browser: Browser, archive: SqlArchive, owner: Owner, tmp_path: Path) -> None:
+def test_one_file(browser: Browser, archive: SqlArchive, session: Session, tmp_path: Path) -> None:
     """The exported file shows a session with no server and asks nobody for anything."""
-    tip = archive.newest(owner)
+    tip = archive.newest(session)
     assert tip is not None
     target = tmp_path / "session.html"
-    export_html(archive, owner, tip, target)
+    export_html(archive, session, tip, target)
     asked: list[str] = []
 
     with page_of(browser, viewport=WIDE) as page:
@@ -248,7 +250,7 @@ def test_one_file(browser: Browser, archive: SqlArchive, owner: Owner, tmp_path:
 
 @pytest.mark.parametrize("turns", [1_000, pytest.param(20_000, marks=pytest.mark.soak)])
 def test_long_session(
-    browser: Browser, address: str, long_session: Callable[[int], Owner], turns: int
+    browser: Browser, address: str, long_session: Callable[[int], Session], turns: int
 ) -> None:
     """A long session is drawn with no more bars than can be seen, and its last turn opens."""
     long_session(turns)
@@ -263,8 +265,8 @@ def test_long_session(
 def test_a_line_of_five_megabytes(browser: Browser, address: str, archive: SqlArchive) -> None:
     """A message of one long line is shown in its box, and the page stays as wide as it was."""
     human = {"type": "human", "data": {"content": "x" * 5_000_000, "id": "1"}}
-    owner, at = Owner(ANONYMOUS, "large"), "2026-03-01T10:00:00+00:00"
-    archive.commit(owner, Tip(), Group(1, (human,), at))
+    session, at = Session(ANONYMOUS, "large"), "2026-03-01T10:00:00+00:00"
+    archive.commit(session, Tip(), Group(1, (human,), at))
     with page_of(browser, viewport=NARROW) as page:
         drawn(page, f"{address}/?token={TOKEN}")
         drawn(page, f"{address}/#/~large/turn/1")
@@ -356,7 +358,7 @@ def test_check_of_every_prompt(browser: Browser, remembering: tuple[str, Any, An
 def test_the_page_agrees_with_itself(remembering: tuple[str, Any, SqlArchive]) -> None:
     """Its turns add up to its metrics, and an effort changes where the prompts do."""
     archive = remembering[2]
-    told = payload.session(archive, next(iter(archive.sessions("ann"))))
+    told = payload.overview(archive, next(iter(archive.sessions("ann"))))
     calls = {turn["turn"]: turn["calls"] for turn in told["turns"]}
     logs = {turn: "expanded" in made[-1]["tokens"] for turn, made in calls.items()}
     (auth,) = [effort for effort in told["efforts"] if effort["id"] == "auth-bug"]
@@ -375,9 +377,9 @@ def test_the_page_agrees_with_itself(remembering: tuple[str, Any, SqlArchive]) -
 def test_forecasts_come_true(remembering: tuple[str, Any, SqlArchive]) -> None:
     """A log collapses in the turn foretold; a summary is due then and leaves in five turns."""
     archive = remembering[2]
-    owner = next(iter(archive.sessions("ann")))
-    told = payload.session(archive, owner)
-    standing = {n: payload.turn(archive, owner, None, n)["standing"] for n in range(1, 53)}
+    session = next(iter(archive.sessions("ann")))
+    told = payload.overview(archive, session)
+    standing = {n: payload.turn(archive, session, None, n)["standing"] for n in range(1, 53)}
     left = [
         (kind, effort["id"], change["turn"])
         for effort in told["efforts"]
@@ -402,12 +404,12 @@ def test_forecasts_come_true(remembering: tuple[str, Any, SqlArchive]) -> None:
 def test_sums_and_reasons_of_prompts(remembering: tuple[str, Any, SqlArchive]) -> None:
     """The messages of a prompt add up to its call; a turn that left is no longer sent."""
     archive = remembering[2]
-    owner = next(iter(archive.sessions("ann")))
-    tip = archive.newest(owner)
+    session = next(iter(archive.sessions("ann")))
+    tip = archive.newest(session)
     assert tip is not None
-    for turn in payload.session(archive, owner)["turns"]:
+    for turn in payload.overview(archive, session)["turns"]:
         for place, call in enumerate(turn["calls"]):
-            made = prompts.prompt(archive, owner, tip, turn["turn"], place)["messages"]
+            made = prompts.prompt(archive, session, tip, turn["turn"], place)["messages"]
             sizes = Counter[str]()
             for line in made:
                 sizes[line["part"]] += line["tokens"] if line["change"] != "left" else 0
@@ -420,7 +422,7 @@ def test_sums_and_reasons_of_prompts(remembering: tuple[str, Any, SqlArchive]) -
 def test_who_mentioned_an_effort(remembering: tuple[str, Any, SqlArchive]) -> None:
     """Nobody but the answer named it in turn 7, user and answer in turn 40."""
     archive = remembering[2]
-    told = payload.session(archive, next(iter(archive.sessions("ann"))))
+    told = payload.overview(archive, next(iter(archive.sessions("ann"))))
     by = {turn["turn"]: [one["by"] for one in turn["mentions"]] for turn in told["turns"]}
 
     assert by[7] == [["answer"]]
@@ -480,6 +482,6 @@ def test_actions(browser: Browser, remembering: tuple[str, Any, SqlArchive]) -> 
         page.wait_for_selector("#notice:has-text('Done.')")
 
     assert "late-parcel" in agent.get_state(THREAD).values["memory"]["expanded"]
-    owner = Owner("ann", "demo")
-    (erased,) = archive.at(owner, cast("Any", archive.newest(owner))).turns([12])
+    session = Session("ann", "demo")
+    (erased,) = archive.at(session, cast("Any", archive.newest(session))).turns([12])
     assert erased.status == "erased"

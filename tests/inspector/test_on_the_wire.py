@@ -14,12 +14,12 @@ from langgraph.checkpoint.memory import InMemorySaver
 from ebbtide import EbbtideMiddleware, Settings, create_memory_agent
 from ebbtide.inspector import payload, prompts
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.record import ANONYMOUS, Owner
+from ebbtide.memory.record import ANONYMOUS, Session
 from ebbtide.testing import ScriptedModel
 from tests.agents import SUMMARY
 from tests.openai_server import Answer, Body, OpenAIServer, Say, Structured, serving
 
-OWNER = Owner(ANONYMOUS, "t")
+SESSION = Session(ANONYMOUS, "t")
 THREAD: Any = {"configurable": {"thread_id": "t"}}
 SETTINGS = Settings(context_budget=3_000, summary_eviction_threshold=8)
 ROUND = (
@@ -83,11 +83,11 @@ def _wired(message: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def shown(archive: SqlArchive) -> list[dict[str, Any]]:
     """Return the prompts of all calls, as the page shows them."""
-    tip = archive.newest(OWNER)
+    tip = archive.newest(SESSION)
     assert tip is not None
     return [
-        prompts.prompt(archive, OWNER, tip, turn["turn"], call)
-        for turn in payload.session(archive, OWNER)["turns"]
+        prompts.prompt(archive, SESSION, tip, turn["turn"], call)
+        for turn in payload.overview(archive, SESSION)["turns"]
         for call in range(len(turn["calls"]))
     ]
 

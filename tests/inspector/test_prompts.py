@@ -14,10 +14,10 @@ from ebbtide import EbbtideMiddleware, Settings, commands, create_memory_agent, 
 from ebbtide.inspector import payload, prompts
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.errors import TurnNotFoundError
-from ebbtide.memory.record import ANONYMOUS, Owner
+from ebbtide.memory.record import ANONYMOUS, Session
 from ebbtide.testing import ScriptedModel
 
-OWNER = Owner(ANONYMOUS, "t")
+SESSION = Session(ANONYMOUS, "t")
 THREAD: Any = {"configurable": {"thread_id": "t"}}
 TALK = (
     "Let's work on the auth bug",
@@ -78,11 +78,11 @@ def agent_of(kind: str, archive: SqlArchive, model: Recording) -> Any:
 
 def shown(archive: SqlArchive) -> list[dict[str, Any]]:
     """Return the prompts of all calls, as the page shows them."""
-    tip = archive.newest(OWNER)
+    tip = archive.newest(SESSION)
     assert tip is not None
     return [
-        prompts.prompt(archive, OWNER, tip, turn["turn"], call)
-        for turn in payload.session(archive, OWNER)["turns"]
+        prompts.prompt(archive, SESSION, tip, turn["turn"], call)
+        for turn in payload.overview(archive, SESSION)["turns"]
         for call in range(len(turn["calls"]))
     ]
 
@@ -134,24 +134,24 @@ def test_an_erased_turn_is_in_no_prompt(archive: SqlArchive) -> None:
     for words in TALK[:4]:
         agent.invoke({"messages": words}, THREAD)
     erase(agent, THREAD, 2)
-    tip = archive.newest(OWNER)
+    tip = archive.newest(SESSION)
     assert tip is not None
 
-    kept = prompts.prompt(archive, OWNER, tip, 1, 0)
+    kept = prompts.prompt(archive, SESSION, tip, 1, 0)
 
     assert kept["exact"]
     with pytest.raises(prompts.NoCallError, match="does not have the plan"):
-        prompts.prompt(archive, OWNER, tip, 3, 0)
+        prompts.prompt(archive, SESSION, tip, 3, 0)
 
 
 def test_no_such_call(archive: SqlArchive) -> None:
     """Unknown turns and calls are named."""
     agent = agent_of("graph", archive, Recording())
     agent.invoke({"messages": "Hi"}, THREAD)
-    tip = archive.newest(OWNER)
+    tip = archive.newest(SESSION)
     assert tip is not None
 
     with pytest.raises(prompts.NoCallError, match="turn 1 has 1 calls"):
-        prompts.prompt(archive, OWNER, tip, 1, 1)
+        prompts.prompt(archive, SESSION, tip, 1, 1)
     with pytest.raises(TurnNotFoundError):
-        prompts.prompt(archive, OWNER, tip, 2, 0)
+        prompts.prompt(archive, SESSION, tip, 2, 0)

@@ -24,7 +24,7 @@ from ebbtide.inspector.branches import branches
 from ebbtide.inspector.export import export_html
 from ebbtide.inspector.server import Inspected, local_app, served_routes
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.record import ANONYMOUS, Group, Owner, Tip
+from ebbtide.memory.record import ANONYMOUS, Group, Session, Tip
 from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.testing import ScriptedModel
 from tests.inspector.browser import serving
@@ -40,22 +40,22 @@ def client(archive: SqlArchive, *users: str) -> TestClient:
 
 
 @pytest.fixture
-def entered(archive: SqlArchive, owner: Owner) -> Iterator[TestClient]:
+def entered(archive: SqlArchive, session: Session) -> Iterator[TestClient]:
     """Return a client that has the cookie, of an archive with one session."""
-    assert owner.thread
+    assert session.thread
     with client(archive) as opened:
         opened.get("/", params={"token": TOKEN})
         yield opened
 
 
-def test_nothing_without_the_token(archive: SqlArchive, owner: Owner) -> None:
+def test_nothing_without_the_token(archive: SqlArchive, session: Session) -> None:
     """Neither the page nor data nor a script is given to who does not know the token."""
     paths = ("/", "/api/sessions", "/api/session", "/static/inspector.js", "/api/live")
 
     answers = [client(archive).get(path) for path in paths]
 
     assert [answer.status_code for answer in answers] == [403] * len(paths)
-    assert not any(owner.thread in answer.text for answer in answers)
+    assert not any(session.thread in answer.text for answer in answers)
 
 
 def test_wrong_token(archive: SqlArchive) -> None:
@@ -90,13 +90,13 @@ def test_policy(entered: TestClient) -> None:
     assert "frame-ancestors 'none'" in policy
 
 
-def test_payload_of_a_session(entered: TestClient, owner: Owner) -> None:
+def test_payload_of_a_session(entered: TestClient, session: Session) -> None:
     """The overview has each turn's tokens, and the efforts with the turns of their changes."""
-    session = entered.get("/api/sessions").json()[0]
+    shown = entered.get("/api/sessions").json()[0]
 
-    found = entered.get("/api/session", params={"session": session["name"]}).json()
+    found = entered.get("/api/session", params={"session": shown["name"]}).json()
 
-    assert (session["label"], session["said"]) == (owner.thread, "The weather is fine.")
+    assert (shown["label"], shown["said"]) == (session.thread, "The weather is fine.")
     assert [turn["turn"] for turn in found["turns"]] == [1, 2, 3, 4, 5, 6]
     assert [len(turn["calls"]) for turn in found["turns"]] == [2, 1, 2, 1, 2, 1]
     assert {call["budget"] for turn in found["turns"] for call in turn["calls"]} == {16_000}
@@ -137,16 +137,16 @@ def test_thresholds_of_a_run(archive: SqlArchive) -> None:
 
 def test_branches(archive: SqlArchive) -> None:
     """The longest branch is the trunk; another one tells at which turn it left it."""
-    owner, at = Owner(ANONYMOUS, "t"), "2026-03-01T10:00:00+00:00"
+    session, at = Session(ANONYMOUS, "t"), "2026-03-01T10:00:00+00:00"
     tips = [Tip()]
     for number, before in ((1, 0), (2, 1), (3, 2), (2, 1)):
         said = {"type": "human", "data": {"content": "Hi", "id": f"{len(tips)}"}}
         nonce = f"{len(tips):032x}"
         tips.append(
-            archive.commit(owner, tips[before], Group(number, (said,), at, nonce=nonce)).tip
+            archive.commit(session, tips[before], Group(number, (said,), at, nonce=nonce)).tip
         )
 
-    trunk, other = branches(archive, owner)
+    trunk, other = branches(archive, session)
 
     assert trunk == {"turn": 3, "id": tips[3].id}
     assert other == {"turn": 2, "id": tips[4].id, "from": {"turn": 1, "id": tips[3].id}}
@@ -166,7 +166,7 @@ def test_search(entered: TestClient) -> None:
 def test_sessions_of_one_user(archive: SqlArchive) -> None:
     """Narrowed to a user, the sessions of others do not exist."""
     for user in ("ann", "bob"):
-        archive.commit(Owner(user, "t"), Tip(), Group(1, (WORDS,), "2026-03-01T10:00:00+00:00"))
+        archive.commit(Session(user, "t"), Tip(), Group(1, (WORDS,), "2026-03-01T10:00:00+00:00"))
     narrowed = client(archive, "ann")
     narrowed.get("/", params={"token": TOKEN})
 
@@ -225,9 +225,9 @@ def test_users_of_a_server(archive: SqlArchive, asked: dict[str, str]) -> None:
 
 
 @pytest.fixture
-def command(tmp_path: Path, owner: Owner) -> Iterator[Popen[str]]:
+def command(tmp_path: Path, session: Session) -> Iterator[Popen[str]]:
     """Start `ebbtide inspect` as a process of its own, for an archive with one session."""
-    assert owner.thread
+    assert session.thread
     words = [sys.executable, "-m", "ebbtide.cli.main", "inspect", "--no-browser"]
     root = ["--root", str(tmp_path / "sessions")]
     with Popen([*words, *root], stdout=PIPE, stderr=PIPE, text=True) as started:
@@ -276,9 +276,9 @@ def test_two_inspectors(archive: SqlArchive) -> None:
 @pytest.mark.parametrize("name", ["\ud800", "..", "a/../b", "~%2F?#", "<b>\u202e😀", "n" * 3_000])
 def test_hostile_names(archive: SqlArchive, tmp_path: Path, name: str) -> None:
     """Each name of a user and a thread opens, is searched and is exported, whatever it holds."""
-    owner, said = Owner(name, name), "The budget is \ud83d \0 </script> \u2028"
+    session, said = Session(name, name), "The budget is \ud83d \0 </script> \u2028"
     message = {"type": "human", "data": {"content": said, "id": "1"}}
-    tip = archive.commit(owner, Tip(), Group(1, (message,), "2026-03-01T10:00:00+00:00")).tip
+    tip = archive.commit(session, Tip(), Group(1, (message,), "2026-03-01T10:00:00+00:00")).tip
     with client(archive) as page:
         page.get("/", params={"token": TOKEN})
         (listed,) = page.get("/api/sessions").json()
@@ -288,7 +288,7 @@ def test_hostile_names(archive: SqlArchive, tmp_path: Path, name: str) -> None:
             page.get("/api/turn", params=chosen | {"turn": "1"}),
             page.get("/api/search", params=chosen | {"query": "budget"}),
         ]
-    export_html(archive, owner, tip, tmp_path / "session.html")
+    export_html(archive, session, tip, tmp_path / "session.html")
 
     assert [answer.status_code for answer in answers] == [200] * 3
     assert "The budget is" in (tmp_path / "session.html").read_text(encoding="utf-8")

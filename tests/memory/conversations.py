@@ -24,7 +24,7 @@ from ebbtide.memory.keywords import KeywordCache
 from ebbtide.memory.messages import Message
 from ebbtide.memory.questions import Question
 from ebbtide.memory.recalled import stored
-from ebbtide.memory.record import Group, Owner, Record, Tip, memberships
+from ebbtide.memory.record import Group, Record, Session, Tip, memberships
 from ebbtide.memory.references import referenced
 from ebbtide.memory.running_turn import LaidOut, RunningTurn, laid_out_cache
 from ebbtide.memory.search.embeddings import Embedder
@@ -36,7 +36,7 @@ from ebbtide.memory.view import ArchiveView
 from tests.constants import change
 from tests.memory.asking import step
 
-OWNER = Owner("ada", "thread")
+SESSION = Session("ada", "thread")
 DONE = EffortSummary(summary="It works now.", keywords=["works"], importance=60)
 LONG_ENOUGH = "The login fails with error 401 as soon as the refresh token has expired."
 """More text than a canned summary is given for."""
@@ -120,7 +120,7 @@ class Conversation:
     keywords: KeywordCache = field(default_factory=KeywordCache)
     embedder: Embedder | None = None
     count: TokenCounter = count_words
-    owner: Owner = OWNER
+    session: Session = SESSION
     day: int = 21
     related: Callable[[str], Sequence[str]] | None = None
     laid_out: LaidOut = field(default_factory=laid_out_cache)
@@ -130,7 +130,7 @@ class Conversation:
         """What tools work on in the running turn."""
         efforts = memberships(self.state.active, self.state.events)
         running = Group(self.state.turn, self.messages, at="", efforts=efforts)
-        view = ArchiveView(self.archive, self.owner, self.tip, running)
+        view = ArchiveView(self.archive, self.session, self.tip, running)
         return RunningTurn(
             self.state,
             view,
@@ -219,7 +219,7 @@ class Conversation:
             efforts=memberships(self.state.active, self.state.events),
             events=self.state.events,
         )
-        record = self.archive.commit(self.owner, self.tip, group)
+        record = self.archive.commit(self.session, self.tip, group)
         self.tip, self.messages = record.tip, ()
         self.state = replace(self.state, events=())
         return record
@@ -250,10 +250,12 @@ class Conversation:
         for calls in script:
             self.turn("Next, please, and take all the time that you need for it.", *calls)
 
-    def beside(self, thread: str, user: str = OWNER.user) -> "Conversation":
+    def beside(self, thread: str, user: str = SESSION.user) -> "Conversation":
         """Begin another session over the same archive, of the same user if no other is named."""
-        owner = Owner(user, thread)
-        return Conversation(self.archive, self.settings, self.patch, owner=owner, count=self.count)
+        session = Session(user, thread)
+        return Conversation(
+            self.archive, self.settings, self.patch, session=session, count=self.count
+        )
 
     def surface(self, *ids: str) -> None:
         """Surface efforts of other sessions in the running turn."""

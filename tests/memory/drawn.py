@@ -18,7 +18,7 @@ from ebbtide.memory.messages import Message
 from ebbtide.memory.tokens import count
 from ebbtide.memory.view import past
 from tests.memory.contexts import take
-from tests.memory.conversations import OWNER, Conversation, call, count_words
+from tests.memory.conversations import SESSION, Conversation, call, count_words
 
 Step: TypeAlias = tuple[str, Any]
 Turns: TypeAlias = list[tuple[dict[str, Any], list[Step]]]
@@ -100,14 +100,14 @@ def compress(
     talk: Conversation, effort: str, recent: int, items: Sequence[Item], background: str
 ) -> None:
     """Let a compression stand for all but the recent turns of an effort, if it is open."""
-    view = past(talk.archive, OWNER, talk.tip)
+    view = past(talk.archive, SESSION, talk.tip)
     turns, old = view.log_turns(effort), view.compression(effort)
     through = ([0, *turns][: max(1, len(turns) + 1 - recent)])[-1]
     newest = max(through, old.through if old else 0)
     if effort not in talk.state.open or not newest or (old and old.turn == talk.tip.turn):
         return
     compression = Compression(effort, talk.tip.turn, newest, tuple(items), background)
-    stored = talk.archive.commit_compression(OWNER, talk.tip, compression)
+    stored = talk.archive.commit_compression(SESSION, talk.tip, compression)
     event = {"type": "compressed", "effort": effort, "turn": stored.turn, "through": newest}
     talk.state = happened(talk.state, event)
     talk.plan = new_plan(talk.work, "compressed")

@@ -13,7 +13,7 @@ from ebbtide import DiskArchive
 from ebbtide.memory.keywords import counted, keywords
 from ebbtide.memory.record import Event, Group
 from ebbtide.memory.references import referenced as noted
-from tests.memory.conversations import OWNER, Conversation, ai, call, conversation, human
+from tests.memory.conversations import SESSION, Conversation, ai, call, conversation, human
 from tests.memory.turns import concluded, opened
 
 AUTH = "The gateway answers 401 since the certificate was rotated."
@@ -231,7 +231,7 @@ def cost(folder: Path, efforts: int) -> dict[str, int]:
     with DiskArchive(folder, durable=False) as archive:
         talk = Conversation(archive)
         for number in range(1, efforts + 1):
-            talk.tip = talk.archive.commit(OWNER, talk.tip, worked(number)).tip
+            talk.tip = talk.archive.commit(SESSION, talk.tip, worked(number)).tip
     with DiskArchive(folder, durable=False) as archive:
         talk.archive = archive
         names = [f"work-{number}" for number in range(efforts - 20, efforts + 1)]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ebbtide.memory.names import qualified, session_name
-from ebbtide.memory.record import ANONYMOUS, Owner
+from ebbtide.memory.record import ANONYMOUS, Session
 from tests.memory.conversations import LONG_ENOUGH, Conversation, call
 from tests.memory.earlier import FIX, LOG, conclude, earlier
 
@@ -33,7 +33,7 @@ def test_this_session_is_named_too(talk: Conversation) -> None:
     view = talk.work.view
 
     assert view.effort("thread/css", talk.state.events) == view.effort("css", talk.state.events)
-    assert view.session("thread") is view
+    assert view.of_session("thread") is view
     assert talk.work.find("thread/CSS").id == "css"
     assert talk.call("reopen_effort", effort_id="thread/css")["status"] == "reopened"
     assert talk.work.find("thread/css").status == "open"
@@ -60,9 +60,9 @@ def test_another_user_sees_nothing(talk: Conversation, user: str) -> None:
     other.ask("What do you know?")
     view = other.work.view
 
-    assert view.session("t1") is None
+    assert view.of_session("t1") is None
     assert view.effort(AUTH, ()) is None
-    assert view.archive.elsewhere(view.owner, "401 interceptor", 5) == ()
+    assert view.archive.elsewhere(view.session, "401 interceptor", 5) == ()
     assert "error" in other.call("expand_effort", effort_id=AUTH)
     assert "error" in other.call("read_log", turns=1, session="t1")
 
@@ -112,15 +112,15 @@ def test_only_turns_of_the_effort_are_shown_after_a_fork(talk: Conversation) -> 
 def test_a_session_of_any_name_is_found(talk: Conversation, thread: str) -> None:
     """Odd names are quoted, long ones hashed and looked for among the user's sessions."""
     earlier(talk, thread)
-    owner = Owner("ada", thread)
+    session = Session("ada", thread)
     view = talk.work.view
-    effort = view.effort(qualified(owner, "auth-bug"), ())
+    effort = view.effort(qualified(session, "auth-bug"), ())
 
     assert effort is not None
-    assert effort.id == qualified(owner, "auth-bug")
+    assert effort.id == qualified(session, "auth-bug")
     assert talk.work.find(effort.id) == effort
-    assert talk.archive.sessions("ada", session_name(owner)) == (owner,)
-    assert talk.archive.sessions("bob", session_name(owner)) == ()
+    assert talk.archive.sessions("ada", session_name(session)) == (session,)
+    assert talk.archive.sessions("bob", session_name(session)) == ()
 
 
 @pytest.mark.parametrize(
@@ -148,10 +148,10 @@ def test_a_session_that_is_gone_is_not_there(talk: Conversation) -> None:
     talk.ask("Hello.")
     talk.surface(AUTH)
     talk.call("expand_effort", effort_id=AUTH)
-    assert talk.archive.delete_session(before.owner).sessions
+    assert talk.archive.delete_session(before.session).sessions
 
     assert talk.work.view.effort(AUTH, ()) is None
     assert talk.work.known([AUTH]) == ()
     assert all(FIX not in str(message) for message in talk.context.messages)
     assert "error" in talk.call("expand_effort", effort_id=AUTH)
-    assert before.owner not in talk.archive.sessions("ada")
+    assert before.session not in talk.archive.sessions("ada")

@@ -6,10 +6,10 @@ from typing import Any
 
 from ebbtide.memory.archive.protocol import Archive, Branch, Found
 from ebbtide.memory.efforts import Effort
-from ebbtide.memory.record import Event, Group, Owner, Record, Tip
+from ebbtide.memory.record import Event, Group, Record, Session, Tip
 from ebbtide.memory.search.embeddings import QueryEmbedding
 
-OWNER = Owner("ann", "t1")
+SESSION = Session("ann", "t1")
 START = Tip()
 
 
@@ -48,7 +48,7 @@ def concluded(effort: str, summary: str, **said: Any) -> dict[str, Any]:
 def commit_all(archive: Archive, groups: Sequence[Group], tip: Tip = START) -> Tip:
     """Commit groups one after the other, and return the tip of the last."""
     for group in groups:
-        tip = archive.commit(OWNER, tip, group).tip
+        tip = archive.commit(SESSION, tip, group).tip
     return tip
 
 
@@ -57,9 +57,9 @@ def texts(records: Sequence[Record]) -> list[str]:
     return [record.messages[0]["data"]["content"] for record in records]
 
 
-def effort_in(archive: Archive, owner: Owner, tip: Tip, name: str) -> Effort | None:
+def effort_in(archive: Archive, session: Session, tip: Tip, name: str) -> Effort | None:
     """Return an effort as `tip` sees it, None if it does not."""
-    return next(iter(archive.at(owner, tip).efforts_named([name])), None)
+    return next(iter(archive.at(session, tip).efforts_named([name])), None)
 
 
 def best_of_each(
@@ -72,6 +72,6 @@ def best_of_each(
     return tuple(best.values())[:limit]
 
 
-def visible(archive: Archive, tip: Tip, owner: Owner = OWNER) -> list[str]:
+def visible(archive: Archive, tip: Tip, session: Session = SESSION) -> list[str]:
     """Return what the user said in each turn that `tip` sees."""
-    return texts(archive.at(owner, tip).turns(range(1, tip.turn + 1)))
+    return texts(archive.at(session, tip).turns(range(1, tip.turn + 1)))

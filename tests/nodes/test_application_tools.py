@@ -12,7 +12,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command, interrupt
 
 from ebbtide import DiskArchive, create_memory_agent
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from tests.agents import THREAD, talk
 from tests.doubles import ScriptedModel, call, together
 
@@ -157,7 +157,7 @@ def test_a_number_beyond_64_bits_is_kept_as_text(tmp_path: Path) -> None:
 
     assert [record.status for record in chat.records(state)] == ["done", "done"]
     assert str(10**30 + 2) in [m.text for m in state["messages"]]
-    assert chat.archive.verify(Owner("", "t")) == ()
+    assert chat.archive.verify(Session("", "t")) == ()
 
 
 def test_artifacts_leave_no_branches(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_artifacts_leave_no_branches(tmp_path: Path) -> None:
         chat = talk(tmp_path, [call("look"), "a", "b", "c"], tools=[look], checkpointer=saver)
         [chat.say(words) for words in ("one", "two", "three")]
 
-    assert chat.archive.verify(Owner("", "t")) == ()
+    assert chat.archive.verify(Session("", "t")) == ()
 
 
 def test_interrupt_in_an_application_tool(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from langchain_core.tools import tool
 
 from ebbtide import ArchiveUnavailableError, DiskArchive, Settings, erase
 from ebbtide.memory.compressions import ExtractionEntry
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from tests.agents import THREAD
 from tests.doubles import call
 from tests.graph.long_effort import (
@@ -174,9 +174,9 @@ def test_a_huge_message_costs_a_bounded_number_of_calls(tmp_path: Path) -> None:
 class Unlogged(DiskArchive):
     """An archive whose log of extractions cannot be written."""
 
-    def log_extraction(self, owner: Owner, entry: ExtractionEntry) -> None:
+    def log_extraction(self, session: Session, entry: ExtractionEntry) -> None:
         """Fail as a full disk does."""
-        raise ArchiveUnavailableError(owner.thread, f"no room for {entry.effort}")
+        raise ArchiveUnavailableError(session.thread, f"no room for {entry.effort}")
 
 
 def test_a_log_that_cannot_be_written_takes_nothing_back(

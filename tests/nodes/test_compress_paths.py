@@ -13,7 +13,7 @@ from langgraph.graph import MessagesState
 
 from ebbtide import DiskArchive, commands, create_memory_agent, testing
 from ebbtide.memory.compressions import Compression
-from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.record import Session, Tip
 from ebbtide.nodes.turn.state import unpacked
 from tests.agents import THREAD, Talk, inside, talk, unnumbered
 from tests.doubles import Concepts, ScriptedModel, call
@@ -39,9 +39,9 @@ LOST = {"extraction": lambda _: ValueError("no answer")}
 class Full(DiskArchive):
     """An archive that has no room for a compression."""
 
-    def commit_compression(self, owner: Owner, tip: Tip, made: Compression) -> Compression:
+    def commit_compression(self, session: Session, tip: Tip, made: Compression) -> Compression:
         """Fail."""
-        raise OSError(f"No space left for {owner}, {tip}, {made}")
+        raise OSError(f"No space left for {session}, {tip}, {made}")
 
 
 def words(turn: int) -> str:

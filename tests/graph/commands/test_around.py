@@ -10,7 +10,7 @@ from langgraph.types import Command, interrupt
 
 from ebbtide import CommandError, MemoryState, TurnRunningError, commands
 from ebbtide.graph.build import MemoryAgent
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from tests.agents import THREAD, Talk, inside, talk
 from tests.faults.disks import FullDisk
 
@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.parametrize("schema", [MemoryState, MessagesState]),
 ]
 
-OWNER = Owner("", "t", "agent")
+SESSION = Session("", "t", "agent")
 LONG = "The refresh token expires after 3600 seconds, and nobody renews it."
 
 
@@ -31,9 +31,9 @@ def around(root: Path, schema: Any, *answers: Any, **options: Any) -> tuple[Talk
 
 def said(chat: Talk) -> list[str]:
     """Return what the user said in the newest branch."""
-    tip = chat.archive.newest(OWNER)
+    tip = chat.archive.newest(SESSION)
     assert tip is not None
-    records = chat.archive.at(OWNER, tip).turns(range(1, tip.turn + 1))
+    records = chat.archive.at(SESSION, tip).turns(range(1, tip.turn + 1))
     return [record.messages[0]["data"]["content"] for record in records]
 
 
@@ -57,7 +57,7 @@ def test_tools_work_by_hand(tmp_path: Path, schema: Any) -> None:
         *("opened", "concluded", "expanded", "collapsed", "reopened", "paused")
     ]
     assert said(chat) == ["hi", LONG, "on"]
-    assert len(chat.archive.tips(OWNER)) == 1
+    assert len(chat.archive.tips(SESSION)) == 1
     assert commands.efforts(outer, THREAD)["efforts"][0]["id"] == "auth-bug"
     texts = ["hi", "hello", LONG, "noted", "on", "yes"]
     assert [message.text for message in state["messages"]] == texts
@@ -114,7 +114,7 @@ def test_a_turn_is_undone(tmp_path: Path, schema: Any) -> None:
 
     assert (undone, said(chat)) == ([2, 1][-len(undone) :], ["first", "third"])
     assert [message.text for message in state["messages"]] == ["first", "one", "third", "three"]
-    assert [tip.turn for tip in chat.archive.tips(OWNER)] == [2, 2]
+    assert [tip.turn for tip in chat.archive.tips(SESSION)] == [2, 2]
     assert commands.efforts(outer, THREAD)["efforts"] == []
 
 
@@ -159,9 +159,9 @@ def test_what_was_said_before_is_adopted(tmp_path: Path, schema: Any) -> None:
 
     outer.invoke({"messages": "on"}, THREAD)
 
-    tip = chat.archive.newest(OWNER)
+    tip = chat.archive.newest(SESSION)
     assert tip is not None
-    turns = chat.archive.at(OWNER, tip).turns(range(1, tip.turn + 1))
+    turns = chat.archive.at(SESSION, tip).turns(range(1, tip.turn + 1))
     texts = [message["data"]["content"] for turn in turns for message in turn.messages]
     expected = ["Who is there?", "Another agent.", "go on", "yes", "And more.", "on", "yes"]
     assert texts == expected
@@ -182,7 +182,7 @@ def test_a_full_disk_loses_no_command(tmp_path: Path, schema: Any) -> None:
 
     is_kept = schema is MemoryState and isinstance(chat.agent, MemoryAgent)
     assert said(chat) == ["first", "on"]
-    assert len(chat.archive.tips(OWNER)) == 1
+    assert len(chat.archive.tips(SESSION)) == 1
     assert len(commands.efforts(outer, THREAD)["efforts"]) == is_kept
 
 

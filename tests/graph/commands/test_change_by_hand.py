@@ -26,7 +26,7 @@ from ebbtide import (
 from ebbtide.memory.archive.folder import export
 from ebbtide.memory.archive.page import export_markdown
 from ebbtide.memory.errors import SessionNotFoundError
-from ebbtide.memory.record import Group, Owner, Record, Tip
+from ebbtide.memory.record import Group, Record, Session, Tip
 from ebbtide.memory.search.embeddings import Embedder
 from tests.agents import THREAD, Talk, lasting, talk, tip_in, unreported
 from tests.doubles import call
@@ -34,7 +34,7 @@ from tests.faults.disks import FullDisk
 
 pytestmark = pytest.mark.usefixtures("entry")
 
-OWNER = Owner("", "t")
+SESSION = Session("", "t")
 LONG = "The refresh token expires after 3600 seconds, and nobody renews it."
 
 
@@ -80,7 +80,7 @@ def test_every_tool_works_by_hand(tmp_path: Path) -> None:
 def done_by_hand(chat: Talk) -> list[Record]:
     """Return the commands that the thread's state can see."""
     tip = tip_in(state_of(chat))
-    commits = chat.archive.at(OWNER, tip).turns(range(tip.turn + 1), commands=True)
+    commits = chat.archive.at(SESSION, tip).turns(range(tip.turn + 1), commands=True)
     return [record for record in commits if record.status == "command"]
 
 
@@ -183,7 +183,7 @@ def test_a_command_that_fails_changes_nothing(
         command(chat.agent, THREAD)
 
     assert chat.agent.get_state(THREAD) == before
-    assert chat.archive.newest(OWNER) == Tip(2, before.values["bookkeeping"]["tip"])
+    assert chat.archive.newest(SESSION) == Tip(2, before.values["bookkeeping"]["tip"])
 
 
 @pytest.mark.usefixtures("impatient")
@@ -318,8 +318,8 @@ def test_commands_are_exported_as_events(tmp_path: Path) -> None:
     chat = begun(tmp_path)
     commands.close_effort(chat.agent, THREAD)
 
-    export(chat.archive, OWNER, tmp_path / "folder")
-    export_markdown(chat.archive, OWNER, tip_in(state_of(chat)), tmp_path / "page.md")
+    export(chat.archive, SESSION, tmp_path / "folder")
+    export_markdown(chat.archive, SESSION, tip_in(state_of(chat)), tmp_path / "page.md")
 
     log = (tmp_path / "folder" / "efforts" / "auth-bug.jsonl").read_text("utf-8").splitlines()
     lines = [json.loads(line) for line in log]
@@ -362,7 +362,7 @@ def test_a_full_disk_leaves_a_command_that_is_committed_once(tmp_path: Path, the
     chat.say("on")
 
     assert [one.events[0]["type"] for one in done_by_hand(chat)][:2] == ["opened", "concluded"]
-    assert len(chat.archive.tips(OWNER)) == 1
+    assert len(chat.archive.tips(SESSION)) == 1
     assert len(chat.model.asked) == 1
 
 
@@ -390,13 +390,13 @@ class Deadly(DiskArchive):
     before = True
 
     def commit(
-        self, owner: Owner, tip: Tip, group: Group, embedder: Embedder | None = None
+        self, session: Session, tip: Tip, group: Group, embedder: Embedder | None = None
     ) -> Record:
         """Commit, or die."""
         self.attempts += 1
         if self.attempts == 3 and self.before:
             os.kill(os.getpid(), signal.SIGKILL)
-        record = super().commit(owner, tip, group, embedder)
+        record = super().commit(session, tip, group, embedder)
         if self.attempts == 3:
             os.kill(os.getpid(), signal.SIGKILL)
         return record
@@ -442,8 +442,8 @@ def test_a_killed_command_is_there_once(tmp_path: Path, begin: Any, *, before: b
     assert died
     assert chat.said(state) == ["work", "more work", "on"]
     assert [*state["memory"]["summaries"]] == ["a"]
-    assert len(chat.archive.at(OWNER, tip_in(state)).turns([1, 2, 3], commands=True)) == 4
-    assert chat.archive.verify(OWNER) == ()
+    assert len(chat.archive.at(SESSION, tip_in(state)).turns([1, 2, 3], commands=True)) == 4
+    assert chat.archive.verify(SESSION) == ()
 
 
 async def test_commands_work_with_an_asynchronous_checkpointer(tmp_path: Path) -> None:
@@ -468,4 +468,4 @@ async def test_commands_work_with_an_asynchronous_checkpointer(tmp_path: Path) -
             await commands.aclose_effort(agent, THREAD, "c")
 
     assert [one.turn for one in done] == [0, 0, 0, 1, 1, 1, 1]
-    assert chat.archive.newest(OWNER) is not None
+    assert chat.archive.newest(SESSION) is not None

@@ -9,7 +9,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from ebbtide import CommandError, Settings, TurnRunningError, commands
 from ebbtide.graph.commands.threads import place_of
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_messages
 from ebbtide.nodes.turn.langchain_messages import to_dicts
 from ebbtide.nodes.turn.state import repacked, unpacked
@@ -161,10 +161,10 @@ def test_undoing_an_unfinished_turn_archives_its_blocks(tmp_path: Path) -> None:
 
     commands.undo(chat.agent, THREAD)
 
-    owner = Owner("", "t")
-    tip = chat.archive.newest(owner)
+    session = Session("", "t")
+    tip = chat.archive.newest(session)
     assert tip is not None
-    (record,) = chat.archive.at(owner, tip).turns([1])
+    (record,) = chat.archive.at(session, tip).turns([1])
     assert (text(record.messages[1]), record.status) == (said("of the turn"), "aborted")
 
 

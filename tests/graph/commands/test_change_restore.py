@@ -9,7 +9,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 
 from ebbtide import MemoryState, arestore, commands, erase, restore
 from ebbtide.memory.errors import SessionNotFoundError, SettingsError
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from tests.agents import THREAD, Talk, inside, lasting, talk, unreported
 from tests.doubles import call
 
@@ -78,7 +78,7 @@ def test_conversation_goes_on(tmp_path: Path) -> None:
 
     assert (state["memory"]["turn"], chat.branches) == (6, 1)
     assert chat.said(state)[-2:] == ["read turn 1", "next"]
-    assert len(chat.archive.tips(Owner("", "t"))) == 1
+    assert len(chat.archive.tips(Session("", "t"))) == 1
 
 
 async def test_async_restore(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_branch_with_an_unfinished_turn(tmp_path: Path, *, named: bool) -> Non
     """It is archived if its branch is named by the turn before, and not if no branch is."""
     chat = talk(tmp_path, ["1", OSError("gone"), "3"], checkpointer=InMemorySaver())
     chat.say("One.")
-    (end,) = chat.archive.tips(Owner("", "t"))
+    (end,) = chat.archive.tips(Session("", "t"))
     with pytest.raises(OSError, match="gone"):
         chat.say("Two.")
 
@@ -137,7 +137,7 @@ def test_a_branch_with_an_unfinished_turn(tmp_path: Path, *, named: bool) -> Non
         with pytest.raises(SettingsError, match="no branch 'nix'"):
             restore(chat.agent, THREAD, branch="nix")
 
-    archived = [tip.turn for tip in chat.archive.tips(Owner("", "t"))]
+    archived = [tip.turn for tip in chat.archive.tips(Session("", "t"))]
     assert archived == [2 if named else 1]
     assert chat.said(chat.say("Three.")) == ["One.", "Two.", "Three."]
 
@@ -147,7 +147,7 @@ def test_a_branch_can_be_chosen(tmp_path: Path) -> None:
     lived(tmp_path)
     chat = talk(tmp_path, ["hello", "on we go"], checkpointer=InMemorySaver())
 
-    (left,) = chat.archive.tips(Owner("", "t"))
+    (left,) = chat.archive.tips(Session("", "t"))
     stray = chat.say("I am back.")
     config = restore(chat.agent, THREAD, branch=left.id[:12])
 

@@ -22,7 +22,7 @@ from ebbtide import (
 )
 from ebbtide.memory.errors import EbbtideError
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from ebbtide.testing import ScriptedModel
 from tests.agents import THREAD, Talk, inside, talk
 from tests.doubles import call
@@ -30,7 +30,7 @@ from tests.faults.disks import FullDisk
 
 pytestmark = pytest.mark.usefixtures("entry")
 
-OWNER = Owner("", "t")
+SESSION = Session("", "t")
 set_window = partial(commands.set_window, turns=1)
 
 
@@ -44,8 +44,10 @@ def lived(root: Path, turns: int = 3, **options: Any) -> Talk:
 
 def stored(chat: Talk) -> set[str]:
     """Return what the user said in any turn of any branch."""
-    tips = chat.archive.tips(OWNER)
-    records = [r for tip in tips for r in chat.archive.at(OWNER, tip).turns(range(1, tip.turn + 1))]
+    tips = chat.archive.tips(SESSION)
+    records = [
+        r for tip in tips for r in chat.archive.at(SESSION, tip).turns(range(1, tip.turn + 1))
+    ]
     return {text(m) for r in records for m in r.messages if m["type"] == "human"}
 
 
@@ -166,10 +168,10 @@ def test_a_turn_that_only_waits_for_the_archive_is_kept_whole(tmp_path: Path) ->
 
     turn = commands.undo(chat.agent, THREAD)
 
-    tip = chat.archive.newest(OWNER)
+    tip = chat.archive.newest(SESSION)
     assert tip is not None
     assert turn == 1
-    assert [r.status for r in chat.archive.at(OWNER, tip).turns([2])] == ["done"]
+    assert [r.status for r in chat.archive.at(SESSION, tip).turns([2])] == ["done"]
 
 
 def test_a_message_whose_turn_could_not_begin_is_left_behind(tmp_path: Path) -> None:

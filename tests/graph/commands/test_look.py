@@ -235,8 +235,8 @@ def test_verify_names_ends_without_a_checkpoint(tmp_path: Path) -> None:
     first = chat.agent.get_state(THREAD).config
     chat.say("Two.")
     chat.say("Zwei.", first)
-    (owner,) = chat.archive.sessions("")
-    lost = chat.archive.commit(owner, chat.archive.tips(owner)[0], turn(3)).tip
+    (session,) = chat.archive.sessions("")
+    lost = chat.archive.commit(session, chat.archive.tips(session)[0], turn(3)).tip
 
     findings = commands.verify(chat.agent, THREAD)
 

@@ -20,7 +20,7 @@ from ebbtide import (
 )
 from ebbtide.memory.archive.transfer import read
 from ebbtide.memory.context.budget import PartName
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from tests.agents import SUMMARY, THREAD, shown_turns, talk
 from tests.doubles import call, together
 from tests.openai_server import Answer, Body, Say, Structured, serving
@@ -42,7 +42,7 @@ LIVED = [
     "How long does a token live?",
 ]
 
-OWNER = Owner("", "t")
+SESSION = Session("", "t")
 
 
 def answer(body: Body) -> Answer:
@@ -97,11 +97,11 @@ def test_nothing_is_written(tmp_path: Path) -> None:
     """Neither the archive nor the checkpoints change, nor what is sent afterwards."""
     chat = talk(tmp_path, ["one", "two"])
     chat.say("hi")
-    before = read(chat.archive, OWNER), chat.agent.get_state(THREAD)
+    before = read(chat.archive, SESSION), chat.agent.get_state(THREAD)
 
     shown = commands.show_context(chat.agent, THREAD, HumanMessage("and now?", id="mine"))
 
-    assert (read(chat.archive, OWNER), chat.agent.get_state(THREAD)) == before
+    assert (read(chat.archive, SESSION), chat.agent.get_state(THREAD)) == before
     chat.say("and now?")
     assert [message.content for message in shown.messages] == [m.content for m in chat.last]
 

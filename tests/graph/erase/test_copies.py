@@ -8,7 +8,7 @@ from langchain_core.runnables import RunnableConfig
 
 from ebbtide import delete_session, erase, restore
 from ebbtide.graph.commands.threads import place_of
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from tests.agents import THREAD, Talk
 from tests.graph.erase.test_erase import SECRETS, THANKS, WORDS, begun, traces
 
@@ -44,7 +44,7 @@ def test_erased_turn_leaves_every_thread_that_has_it(tmp_path: Path, where: Any)
         assert said_in(chat, THREAD) == [WORDS[0], THANKS, "In the original."]
         for config in (THREAD, COPY):
             assert chat.say("And now?", config)["memory"]["turn"] == 5
-        assert not any(f.fatal for f in chat.archive.verify(Owner("", "copy")))
+        assert not any(f.fatal for f in chat.archive.verify(Session("", "copy")))
 
 
 def test_thread_that_waits_is_named(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from ebbtide import (
     restore,
 )
 from ebbtide.commands import open_effort, set_window
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from ebbtide.memory.state_block import END, START
 from ebbtide.nodes.turn.state import MemoryState
 from tests.agents import THREAD, Talk, inside, lasting, talk
@@ -129,7 +129,7 @@ def test_nothing_of_the_text_is_left(tmp_path: Path) -> None:
 def test_no_word_is_left_for_other_sessions(tmp_path: Path) -> None:
     """What other sessions search knows the words before, and none of them afterwards."""
     ann: RunnableConfig = {"configurable": {"thread_id": "t", "user_id": "ann"}}
-    asking = Owner("ann", "u")
+    asking = Session("ann", "u")
     with begun(tmp_path, ()) as chat:
         [chat.say(said, ann) for said in WORDS]
         before = chat.archive.elsewhere(asking, "Marion", 5)
@@ -192,7 +192,7 @@ def test_summary_is_written_again(tmp_path: Path) -> None:
 
         state = chat.say("And now?")
 
-        effort = effort_in(chat.archive, Owner("", "t"), chat.records(state)[-1].tip, "keys")
+        effort = effort_in(chat.archive, Session("", "t"), chat.records(state)[-1].tip, "keys")
     assert (report.resummarised, report.stale) == (("keys",), ())
     assert effort is not None
     assert (effort.summary, effort.stale) == ("Something was kept.", False)
@@ -396,7 +396,7 @@ def test_branch_can_be_named(tmp_path: Path) -> None:
     with begun(tmp_path, WORDS[:1]) as chat:
         first = chat.agent.get_state(THREAD).config
         chat.say("One way it went, as nobody knows.")
-        (left,) = chat.archive.tips(Owner("", "t"))
+        (left,) = chat.archive.tips(Session("", "t"))
         chat.say("Another way it went, as all know.", first)
 
         report = erase(chat.agent, THREAD, 2, branch=left.id[:8])
@@ -543,7 +543,7 @@ def test_anchor_that_came_back_is_erased_again(
     with begun(tmp_path, ()) as chat:
         chat.model.answers = ["Hi.", f"Noted.\n{block}", "Well.", "So.", again]
         states = [chat.say(said) for said in ("Hello.", "It is swordfish.", "And on.")]
-        chat.archive.erase(Owner("", "t"), chat.records(states[-1])[-1].tip, 2)
+        chat.archive.erase(Session("", "t"), chat.records(states[-1])[-1].tip, 2)
         [chat.say(said) for said in ("Meanwhile.", "More.")]
 
         report = erase(chat.agent, THREAD, 2)
@@ -590,7 +590,7 @@ def test_crash_before_the_checkpoints(tmp_path: Path) -> None:
     """While only the archive has erased the last turn, the thread goes on, and can be erased."""
     with begun(tmp_path, WORDS[:2]) as chat:
         values = chat.agent.get_state(THREAD).values
-        chat.archive.erase(Owner("", "t"), chat.records(values)[-1].tip, 2)
+        chat.archive.erase(Session("", "t"), chat.records(values)[-1].tip, 2)
 
         state = chat.say(WORDS[2])
         erase(chat.agent, THREAD, 2)
@@ -603,7 +603,7 @@ def test_edit_of_a_turn_that_only_the_archive_erased(tmp_path: Path) -> None:
     """Even edited messages of an erased turn do not come back."""
     with begun(tmp_path, WORDS[:2]) as chat:
         values = chat.agent.get_state(THREAD).values
-        chat.archive.erase(Owner("", "t"), chat.records(values)[-1].tip, 2)
+        chat.archive.erase(Session("", "t"), chat.records(values)[-1].tip, 2)
         question = values["messages"][2].model_copy(update={"content": "Something else."})
         chat.agent.update_state(THREAD, {"messages": [question]})
 
@@ -620,7 +620,7 @@ def test_pages_of_rows_deleted_before_are_reclaimed(tmp_path: Path) -> None:
         chat.say(ASKED * 200, other)
         chat.agent.checkpointer.delete_thread("other")  # type: ignore[union-attr]  # there is one
         assert traces(tmp_path, [ASKED * 2]) != []
-        chat.archive.delete_session(Owner("", "other"))
+        chat.archive.delete_session(Session("", "other"))
 
         erase(chat.agent, THREAD, 2)
 
@@ -658,7 +658,7 @@ def test_thread_left_without_state_is_seeded(tmp_path: Path) -> None:
         report = erase(chat.agent, THREAD, 2)
 
         values = chat.agent.get_state(THREAD).values
-        noted = chat.archive.reseeding(Owner("", "t"))
+        noted = chat.archive.reseeding(Session("", "t"))
         state = chat.say("And now?")
     assert (report.stale, noted) == ((), None)
     assert (values["memory"]["turn"], chat.branches) == (3, 1)
@@ -668,12 +668,12 @@ def test_thread_left_without_state_is_seeded(tmp_path: Path) -> None:
 def test_thread_left_without_state_is_talked_on(tmp_path: Path) -> None:
     """The next turn goes on from what the archive saved, and forgets that it had to."""
     with killed(tmp_path) as chat:
-        noted = chat.archive.reseeding(Owner("", "t"))
+        noted = chat.archive.reseeding(Session("", "t"))
 
         state = chat.say("And now?")
 
         again = chat.say("And then?")
-        assert chat.archive.reseeding(Owner("", "t")) is None
+        assert chat.archive.reseeding(Session("", "t")) is None
         records = chat.records(again)
         assert traces(tmp_path) == []
     assert noted is not None
@@ -698,7 +698,7 @@ def test_thread_left_without_state_by_other_ways(tmp_path: Path, doing: Any) -> 
 
         state = [chat.say(words) for words in ("And now?", "And then?")][-1]
 
-        assert chat.archive.reseeding(Owner("", "t")) is None
+        assert chat.archive.reseeding(Session("", "t")) is None
         records = chat.records(state)
     assert {"keys"} <= state["memory"]["open_efforts"].keys()
     assert (records[1].status, len(records), chat.branches) == (
@@ -735,10 +735,10 @@ def test_archive_opened_by_two(tmp_path: Path) -> None:
     with begun(tmp_path, WORDS[:3]) as chat:
         values = chat.agent.get_state(THREAD).values
         with DiskArchive(tmp_path / "archive", durable=False) as other:
-            owner, tip = Owner("", "t"), chat.records(values)[-1].tip
-            assert other.at(owner, tip).search("Marion harbour", 9) != ()
+            session, tip = Session("", "t"), chat.records(values)[-1].tip
+            assert other.at(session, tip).search("Marion harbour", 9) != ()
 
             erase(chat.agent, THREAD, 2)
 
-            assert [r.status for r in other.at(owner, tip).turns([2])] == ["erased"]
-            assert other.at(owner, tip).search("Marion harbour", 9) == ()
+            assert [r.status for r in other.at(session, tip).turns([2])] == ["erased"]
+            assert other.at(session, tip).search("Marion harbour", 9) == ()

@@ -20,7 +20,7 @@ from ebbtide import (
     delete_user,
     erase,
 )
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call
 from tests.graph.erase.test_erase import traces
@@ -29,7 +29,7 @@ TOLD = "The key of the north gate is kept with Marion, tell nobody."
 ANSWER = "I shall not mention Marion's key to anybody at all."
 SCRIPT = ("Hello.", call("open_effort", name="keys", goal="gates"), ANSWER, "Well.", "Fine.", "On.")
 WORDS = ("Hello there.", TOLD, "And the garden gate?")
-OWNER = Owner("", "t", "agent")
+SESSION = Session("", "t", "agent")
 ANN: Any = {"configurable": {"thread_id": "t", "user_id": "ann"}}
 
 
@@ -106,8 +106,8 @@ def test_nothing_of_the_text_is_left(tmp_path: Path, schema: Any, turn: int) -> 
         counted_inside = runs(outer)
         state = outer.invoke({"messages": "on"}, THREAD)
         counted_later = runs(outer)
-        (tip,) = chat.archive.tips(OWNER)
-        records = chat.archive.at(OWNER, tip).turns(range(1, 5))
+        (tip,) = chat.archive.tips(SESSION)
+        records = chat.archive.at(SESSION, tip).turns(range(1, 5))
     said = [words for at, words in enumerate(WORDS, 1) if at != turn]
     assert (before != [], left, report.turn) == (True, [], turn)
     assert [m.text for m in kept.values["messages"] if m.type == "human"] == said
@@ -150,7 +150,7 @@ def test_one_turn_after_the_other(tmp_path: Path, schema: Any) -> None:
             erase(outer, THREAD, turn)
         commands.open_effort(outer, THREAD, "other")
         outer.invoke({"messages": "on"}, THREAD)
-        (tip,) = chat.archive.tips(OWNER)
+        (tip,) = chat.archive.tips(SESSION)
         open_ = [one["id"] for one in commands.efforts(outer, THREAD)["efforts"]]
 
     assert (tip.turn, sorted(open_)) == (4, ["keys", "other"])

@@ -8,7 +8,7 @@ from ebbtide.memory.archive.transfer import Moved, copy
 
 def report(session: Moved) -> None:
     """Print which session was copied, at once."""
-    print(session.owner.thread, session.fresh, flush=True)  # noqa: T201 (it is a program)
+    print(session.session.thread, session.fresh, flush=True)  # noqa: T201 (it is a program)
 
 
 if __name__ == "__main__":

@@ -14,10 +14,10 @@ import pytest
 
 from ebbtide import DiskArchive, SqlArchive
 from ebbtide.memory.errors import ArchiveError
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from tests.databases import Database
 from tests.faults import unclosed
-from tests.memory.turns import OWNER, START, commit_all, turn
+from tests.memory.turns import SESSION, START, commit_all, turn
 from tests.processes import ROOT
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="lists open files as Linux does")
@@ -68,17 +68,17 @@ def test_closed_while_a_thread_reads(tmp_path: Path) -> None:
     thread.join()
 
     assert (during != [], unclosed.opened(tmp_path)) == (True, [])
-    assert len(archive.at(OWNER, tip).turns([1])) == 1
+    assert len(archive.at(SESSION, tip).turns([1])) == 1
     archive.close()
     assert unclosed.opened(tmp_path) == []
 
 
 def commit(archive: SqlArchive, thread: str, closed: Event) -> None:
     """Commit a turn, wait until the parent has closed its connections, and commit another."""
-    owner = Owner("ann", thread)
-    tip = archive.commit(owner, START, turn(1)).tip
+    session = Session("ann", thread)
+    tip = archive.commit(session, START, turn(1)).tip
     closed.wait()
-    archive.commit(owner, tip, turn(2))
+    archive.commit(session, tip, turn(2))
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
@@ -100,7 +100,7 @@ def test_forked_processes(request: pytest.FixtureRequest, tmp_path: Path, kind: 
             child.join()
 
         assert [child.exitcode for child in children] == [0, 0]
-        tips = [archive.newest(Owner("ann", name)) for name in ("a", "b", "parent")]
+        tips = [archive.newest(Session("ann", name)) for name in ("a", "b", "parent")]
         assert [tip.turn for tip in tips if tip] == [2, 2, 2]
 
 
@@ -115,7 +115,7 @@ def test_forked_while_in_use(request: pytest.FixtureRequest, tmp_path: Path, kin
 
         def read() -> None:
             with archive.together():
-                turns.append(len(archive.at(OWNER, tip).turns([1])))
+                turns.append(len(archive.at(SESSION, tip).turns([1])))
                 reading.set()
                 forked.wait()
                 turns.append(len(archive.users()))

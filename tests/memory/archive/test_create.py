@@ -10,7 +10,7 @@ from ebbtide import SqlArchive
 from ebbtide.memory.archive import schema
 from ebbtide.memory.archive.database import FILE
 from ebbtide.memory.errors import ArchiveFormatError
-from tests.memory.turns import OWNER, commit_all, turn, visible
+from tests.memory.turns import SESSION, commit_all, turn, visible
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -31,7 +31,7 @@ def test_tables_of_another_version(address: Path | str, number: int) -> None:
             with pytest.raises(ArchiveFormatError, match=known):
                 later.users()
             with pytest.raises(ArchiveFormatError, match=known):
-                later.commit(OWNER, tip, turn(2))
+                later.commit(SESSION, tip, turn(2))
 
         assert len(visible(archive, tip)) == 1
 
@@ -51,9 +51,9 @@ def test_a_version_that_changes_while_an_archive_is_open(address: Path | str, nu
         tip = commit_all(archive, [turn(1)])
         set_version(address, number)
         for write in (
-            lambda: archive.commit(OWNER, tip, turn(2)),
-            lambda: archive.delete_session(OWNER),
-            lambda: archive.delete_user(OWNER.user),
+            lambda: archive.commit(SESSION, tip, turn(2)),
+            lambda: archive.delete_session(SESSION),
+            lambda: archive.delete_user(SESSION.user),
         ):
             archive.database._ready = True  # as in a process that runs on
             with pytest.raises(ArchiveFormatError, match=f"version {number}, .* nothing was writ"):
@@ -61,7 +61,7 @@ def test_a_version_that_changes_while_an_archive_is_open(address: Path | str, nu
         set_version(address, schema.VERSION)
 
         assert len(visible(archive, tip)) == 1
-        assert len(visible(archive, archive.commit(OWNER, tip, turn(2)).tip)) == 2
+        assert len(visible(archive, archive.commit(SESSION, tip, turn(2)).tip)) == 2
 
 
 def test_a_version_that_changes_while_a_writer_waits(address: Path | str) -> None:
@@ -75,7 +75,7 @@ def test_a_version_that_changes_while_a_writer_waits(address: Path | str) -> Non
                     lock = f"SELECT pg_advisory_xact_lock({schema.VERSION_LOCK})"
                     connection.exec_driver_sql(lock)
                 connection.exec_driver_sql("UPDATE ebbtide_version SET version = 99")
-                written = threads.submit(archive.commit, OWNER, tip, turn(2))
+                written = threads.submit(archive.commit, SESSION, tip, turn(2))
                 assert not wait([written], timeout=0.3).done
         with pytest.raises(ArchiveFormatError, match="use the ebbtide that changed them"):
             written.result()

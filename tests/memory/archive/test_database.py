@@ -31,10 +31,10 @@ from ebbtide.memory.errors import (
     SessionNotFoundError,
     TipNotFoundError,
 )
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from tests.agents import THREAD, talk
 from tests.databases import Database, Server, serving
-from tests.memory.turns import OWNER, START, commit_all, turn, visible
+from tests.memory.turns import SESSION, START, commit_all, turn, visible
 from tests.processes import forks
 
 NOBODY = 65_534
@@ -68,7 +68,7 @@ def test_held_by_another(request: pytest.FixtureRequest, tmp_path: Path, kind: s
         tip = commit_all(archive, [turn(1)])
         waited = pytest.raises(ArchiveLockedError, match=r"0\.2 s; try again, or raise lock_time")
         with closing(held(place)), waited:
-            archive.commit(OWNER, tip, turn(2))
+            archive.commit(SESSION, tip, turn(2))
 
         assert len(visible(archive, commit_all(archive, [turn(2)], tip))) == 2
 
@@ -81,16 +81,16 @@ def test_full_disk(tmp_path: Path) -> None:
         event.listen(archive.database._engine, "connect", _small)
         archive.close()
         with pytest.raises(ArchiveUnavailableError, match=r"full.*free space.*nothing was changed"):
-            archive.commit(OWNER, tip, said)
+            archive.commit(SESSION, tip, said)
         kept = visible(archive, tip)
         event.remove(archive.database._engine, "connect", _small)
         archive.close()
 
-        record = archive.commit(OWNER, tip, said)
+        record = archive.commit(SESSION, tip, said)
 
         assert len(kept) == 1
-        assert (record.turn, len(archive.tips(OWNER))) == (2, 1)
-        assert archive.verify(OWNER) == ()
+        assert (record.turn, len(archive.tips(SESSION))) == (2, 1)
+        assert archive.verify(SESSION) == ()
 
 
 def _small(connection: sqlite3.Connection, _record: Any) -> None:
@@ -186,7 +186,7 @@ def test_gone_between_two_turns(tmp_path: Path) -> None:
         here.agent.invoke(None, THREAD)
     state = here.say("found")
     assert here.said(state) == ["one", "found"]
-    assert archive.verify(Owner("", "t")) == ()
+    assert archive.verify(Session("", "t")) == ()
 
 
 def restarted(server: Server) -> None:
@@ -243,12 +243,12 @@ def test_commit_whose_answer_is_lost(own: Server) -> None:
         with pytest.raises(
             ArchiveUnavailableError, match="may have succeeded: repeat it"
         ) as caught:
-            archive.commit(OWNER, tip, turn(2))
+            archive.commit(SESSION, tip, turn(2))
         event.remove(archive.database._engine, "commit", lost)
 
         assert "nothing was changed" not in str(caught.value)
         assert len(visible(archive, commit_all(archive, [turn(2)], tip))) == 2
-        assert archive.verify(OWNER) == ()
+        assert archive.verify(SESSION) == ()
 
 
 @pytest.mark.parametrize("at", [1, 3, 5])
@@ -264,7 +264,7 @@ def test_server_restarted_inside_a_transaction(own: Server, tmp_path: Path, at: 
 
         assert cut.left < 0
         assert here.said(state) == ["one", "two"]
-        assert archive.verify(Owner("", "t")) == ()
+        assert archive.verify(Session("", "t")) == ()
 
 
 def test_server_that_is_gone(own: Server) -> None:
@@ -273,7 +273,7 @@ def test_server_that_is_gone(own: Server) -> None:
         tip = commit_all(archive, [turn(1)])
         own.running.stop()
         with pytest.raises(ArchiveUnavailableError, match="check that it exists"):
-            archive.commit(OWNER, tip, turn(2))
+            archive.commit(SESSION, tip, turn(2))
         with own.running._lock:
             own.running.ensure_postgres_running()
 
@@ -283,7 +283,7 @@ def test_server_that_is_gone(own: Server) -> None:
 def _begun(url: str) -> int:
     """Commit a turn of a process's own session; return how many sessions there are."""
     with SqlArchive(url) as archive:
-        archive.commit(Owner("ann", f"t{os.getpid()}"), START, turn(1))
+        archive.commit(Session("ann", f"t{os.getpid()}"), START, turn(1))
         return len(archive.sessions("ann"))
 
 
@@ -328,7 +328,7 @@ def test_damaged_pages(tmp_path: Path) -> None:
     path.write_bytes(data)
 
     with DiskArchive(tmp_path) as damaged, pytest.raises(ArchiveFormatError, match="a backup"):
-        damaged.commit(OWNER, tip, turn(9))
+        damaged.commit(SESSION, tip, turn(9))
 
 
 @pytest.mark.parametrize(
@@ -407,7 +407,7 @@ def test_failure_beside_what_is_read_together(archive: SqlArchive) -> None:
         with pytest.raises(AttentionError, match="lacks a part"):
             archive.attention().suppressed("ann", now=NOW)
 
-        assert archive.newest(OWNER) == tip
+        assert archive.newest(SESSION) == tip
 
 
 @pytest.mark.parametrize(

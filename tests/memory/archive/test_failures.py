@@ -15,7 +15,7 @@ from ebbtide import DiskArchive
 from ebbtide.memory.archive.database import FILE
 from ebbtide.memory.errors import ArchiveUnavailableError
 from tests.agents import talk
-from tests.memory.turns import OWNER, commit_all, turn, visible
+from tests.memory.turns import SESSION, commit_all, turn, visible
 
 
 @contextmanager
@@ -35,7 +35,7 @@ def test_a_write_that_fails(tmp_path: Path) -> None:
         tip = commit_all(archive, [turn(1)])
         failed = pytest.raises(ArchiveUnavailableError, match=r"disk I/O error.*nothing was chan")
         with failing_writes(20_000), failed:
-            archive.commit(OWNER, tip, turn(2, random.Random(1).randbytes(500_000).hex()))
+            archive.commit(SESSION, tip, turn(2, random.Random(1).randbytes(500_000).hex()))
 
         assert len(visible(archive, commit_all(archive, [turn(2)], tip))) == 2
 
@@ -77,6 +77,6 @@ def test_a_page_that_could_not_be_read(tmp_path: Path) -> None:
         event.listen(archive.database._engine, "handle_error", mended)
         failed = pytest.raises(ArchiveUnavailableError, match="it is whole when it is read again")
         with failed:
-            archive.commit(OWNER, tip, turn(9))
+            archive.commit(SESSION, tip, turn(9))
 
         assert len(visible(archive, commit_all(archive, [turn(9)], tip))) == 9

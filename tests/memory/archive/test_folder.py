@@ -12,9 +12,9 @@ from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.archive.transfer import read
 from ebbtide.memory.compressions import as_data
 from ebbtide.memory.errors import ArchiveError, SessionNotFoundError
-from ebbtide.memory.record import Owner
-from tests.memory.archive.whole_sessions import NAMES, OWNERS, SAID, commit_session
-from tests.memory.turns import OWNER, commit_all, concluded, opened, turn
+from ebbtide.memory.record import Session
+from tests.memory.archive.whole_sessions import NAMES, SAID, SESSIONS, commit_session
+from tests.memory.turns import SESSION, commit_all, concluded, opened, turn
 
 RAW, MANIFEST = "raw.jsonl", "manifest.yaml"
 
@@ -29,10 +29,10 @@ def test_a_line_has_the_whole_turn(disk: SqlArchive, tmp_path: Path) -> None:
     groups = [turn(1), turn(2, "", ["a", "b"], [opened("a"), opened("b")]), turn(3, "", ["b"])]
     tip = commit_all(disk, groups)
 
-    export(disk, OWNER, tmp_path / "out")
+    export(disk, SESSION, tmp_path / "out")
 
     assert [line["turn"] for line in lines(tmp_path / "out" / RAW)] == [1]
-    first, second = disk.at(OWNER, tip).turns([1, 2])
+    first, second = disk.at(SESSION, tip).turns([1, 2])
     assert lines(tmp_path / "out/efforts/a.jsonl")[0] == {
         "turn": 2,
         "id": second.id,
@@ -49,10 +49,10 @@ def test_a_line_has_the_whole_turn(disk: SqlArchive, tmp_path: Path) -> None:
 
 def test_all_turns_are_exported(archive: SqlArchive, tmp_path: Path) -> None:
     """Each turn of each branch is in the files, as are the compressions and the extractions."""
-    commit_session(archive, OWNER)
-    session = read(archive, OWNER)
+    commit_session(archive, SESSION)
+    session = read(archive, SESSION)
 
-    export(archive, OWNER, tmp_path / "out")
+    export(archive, SESSION, tmp_path / "out")
 
     logged = [line for path in tmp_path.glob("out/**/*.jsonl") for line in lines(path)]
     turns = {line["id"]: line for line in logged if "messages" in line}
@@ -69,10 +69,10 @@ def test_all_turns_are_exported(archive: SqlArchive, tmp_path: Path) -> None:
 def test_turns_name_their_parents(disk: SqlArchive, tmp_path: Path) -> None:
     """Branches are told by the parents of their turns."""
     first = commit_all(disk, [turn(1)])
-    second = disk.commit(OWNER, first, turn(2))
-    fork = disk.commit(OWNER, first, turn(2, "Otherwise."))
+    second = disk.commit(SESSION, first, turn(2))
+    fork = disk.commit(SESSION, first, turn(2, "Otherwise."))
 
-    export(disk, OWNER, tmp_path / "out")
+    export(disk, SESSION, tmp_path / "out")
 
     parents = {line["id"]: line["parent"] for line in lines(tmp_path / "out" / RAW)}
     assert parents == {first.id: "", second.id: first.id, fork.id: first.id}
@@ -80,19 +80,19 @@ def test_turns_name_their_parents(disk: SqlArchive, tmp_path: Path) -> None:
 
 def test_the_owner_is_named(disk: SqlArchive, tmp_path: Path) -> None:
     """`session.json` has the names as they are, even those that UTF-8 cannot hold."""
-    for number, owner in enumerate(OWNERS):
-        commit_session(disk, owner)
-        export(disk, owner, tmp_path / str(number))
+    for number, session in enumerate(SESSIONS):
+        commit_session(disk, session)
+        export(disk, session, tmp_path / str(number))
 
     texts = [(tmp_path / str(number) / "session.json").read_bytes() for number in range(4)]
-    assert [Owner(**json.loads(text)) for text in texts] == [*OWNERS]
+    assert [Session(**json.loads(text)) for text in texts] == [*SESSIONS]
 
 
 def test_the_manifest_is_for_people(disk: SqlArchive, tmp_path: Path) -> None:
     """The manifest is YAML in block form, with an entry for each effort."""
     commit_all(disk, [turn(1, "", ["a"], [opened("a")]), turn(2, "", ["a"], [concluded("a", "x")])])
 
-    export(disk, OWNER, tmp_path / "out")
+    export(disk, SESSION, tmp_path / "out")
 
     text = (tmp_path / "out" / MANIFEST).read_text("utf-8")
     assert text.startswith("- id: a\n  status: concluded\n")
@@ -101,9 +101,9 @@ def test_the_manifest_is_for_people(disk: SqlArchive, tmp_path: Path) -> None:
 
 def test_no_name_leaves_the_folder(disk: SqlArchive, tmp_path: Path) -> None:
     """Whatever an effort is called, its file lies in the folder, under a name of its own."""
-    commit_session(disk, OWNER)
+    commit_session(disk, SESSION)
 
-    export(disk, OWNER, tmp_path / "out")
+    export(disk, SESSION, tmp_path / "out")
 
     files = [path for path in tmp_path.rglob("*.jsonl") if "disk" not in path.parts]
     assert {path.parent for path in files} == {tmp_path / "out", tmp_path / "out/efforts"}
@@ -112,9 +112,9 @@ def test_no_name_leaves_the_folder(disk: SqlArchive, tmp_path: Path) -> None:
 
 def test_nothing_erased_is_exported(disk: SqlArchive, tmp_path: Path) -> None:
     """No file holds what was erased; the turn is a tombstone."""
-    commit_session(disk, OWNER)
+    commit_session(disk, SESSION)
 
-    export(disk, OWNER, tmp_path / "out")
+    export(disk, SESSION, tmp_path / "out")
 
     texts = [path.read_text("utf-8") for path in (tmp_path / "out").rglob("*") if path.is_file()]
     assert [text for text in texts if SAID in text or "login is mended" in text] == []
@@ -129,7 +129,7 @@ def test_only_new_or_empty_folders_are_written(disk: SqlArchive, tmp_path: Path)
 
     for name in ("full", "full/mine"):
         with pytest.raises(ArchiveError, match="is not empty"):
-            export(disk, OWNER, tmp_path / name)
+            export(disk, SESSION, tmp_path / name)
     with pytest.raises(SessionNotFoundError):
-        export(disk, Owner("bob", "t1"), tmp_path / "out")
+        export(disk, Session("bob", "t1"), tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["disk", "full"]

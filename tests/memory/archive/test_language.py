@@ -4,7 +4,7 @@ from ebbtide.memory.archive.index import language_event
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.dates import When
 from ebbtide.memory.record import Tip
-from tests.memory.turns import OWNER, turn
+from tests.memory.turns import SESSION, turn
 
 
 def test_a_turn_is_found_by_the_language_that_was_set_for_it(archive: SqlArchive) -> None:
@@ -12,14 +12,14 @@ def test_a_turn_is_found_by_the_language_that_was_set_for_it(archive: SqlArchive
     tip = Tip()
     for number, language in ((1, "finnish"), (2, "english")):
         events = language_event(language)
-        tip = archive.commit(OWNER, tip, turn(number, "Taloissa asuu.", events=events)).tip
+        tip = archive.commit(SESSION, tip, turn(number, "Taloissa asuu.", events=events)).tip
 
     def found(language: str) -> set[int]:
         when = When(language=language)
-        return {hit.turn for hit in archive.at(OWNER, tip).search("taloista", 9, when=when)}
+        return {hit.turn for hit in archive.at(SESSION, tip).search("taloista", 9, when=when)}
 
     before = found("finnish"), found("english")
-    archive.erase(OWNER, tip, 1)
+    archive.erase(SESSION, tip, 1)
 
     assert before == ({1}, set())
     assert found("finnish") == set()

@@ -12,10 +12,10 @@ from ebbtide.memory.archive.memories import accessed
 from ebbtide.memory.archive.schema import users
 from ebbtide.memory.archive.sql import DiskArchive, SqlArchive
 from ebbtide.memory.attention.law import Attention, Explanation, Memory
-from ebbtide.memory.record import ANONYMOUS, Event, Owner, Record, Tip
+from ebbtide.memory.record import ANONYMOUS, Event, Record, Session, Tip
 from tests.databases import Server
 from tests.memory.remembering import ids
-from tests.memory.turns import OWNER, START, concluded, opened, turn
+from tests.memory.turns import SESSION, START, concluded, opened, turn
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 MEMORY = "t1/a"
@@ -33,12 +33,16 @@ def archive(tmp_path: Path) -> Iterator[DiskArchive]:
 
 
 def commit(
-    archive: SqlArchive, *events: Event, after: Tip = START, at: str = AT, owner: Owner = OWNER
+    archive: SqlArchive,
+    *events: Event,
+    after: Tip = START,
+    at: str = AT,
+    session: Session = SESSION,
 ) -> Record:
     """Commit a turn in which this happened; another one if other events did."""
     names = " ".join(event["type"] for event in events) or "nothing"
     group = replace(turn(after.turn + 1, f"{names} at {at}", events=events), at=at)
-    return archive.commit(owner, after, group)
+    return archive.commit(session, after, group)
 
 
 def attended(archive: SqlArchive, user: str = "ann") -> list[tuple[str, float]]:
@@ -121,8 +125,8 @@ def test_memories_of_other_sessions_keep_their_name(archive: DiskArchive) -> Non
     commit(archive, CONCLUDED)
 
     expanded = {"type": "expanded", "effort": MEMORY}
-    commit(archive, expanded, owner=Owner("ann", "t2"))
-    commit(archive, expanded, owner=Owner("bob", "t2"))
+    commit(archive, expanded, session=Session("ann", "t2"))
+    commit(archive, expanded, session=Session("bob", "t2"))
 
     assert explained(archive.attention()).accesses == 1
 
@@ -173,7 +177,7 @@ def test_of_more_than_fit_the_lowest_are_not_attended(archive: DiskArchive) -> N
 
 def test_nobody_has_no_memories(archive: DiskArchive) -> None:
     """Of sessions of no user nothing is kept."""
-    commit(archive, CONCLUDED, owner=Owner(ANONYMOUS, "t1"))
+    commit(archive, CONCLUDED, session=Session(ANONYMOUS, "t1"))
 
     assert attended(archive, ANONYMOUS) == []
     assert archive.attention().explain(ANONYMOUS, MEMORY, now=NOW) is None
@@ -261,7 +265,7 @@ def test_it_goes_with_its_session(archive: DiskArchive) -> None:
     """Nothing is kept of what a session concluded that was deleted."""
     commit(archive, CONCLUDED)
 
-    archive.delete_session(OWNER)
+    archive.delete_session(SESSION)
 
     assert archive.attention().explain("ann", MEMORY, now=NOW) is None
 

@@ -12,17 +12,17 @@ from markdown_it import MarkdownIt
 from ebbtide.memory.archive.page import export_markdown, fenced, inline
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.errors import ArchiveError, SessionNotFoundError
-from ebbtide.memory.record import Owner, Tip
-from tests.memory.archive.whole_sessions import OWNERS, SAID, commit_session
-from tests.memory.turns import OWNER, answer, commit_all, concluded, human, opened, turn
+from ebbtide.memory.record import Session, Tip
+from tests.memory.archive.whole_sessions import SAID, SESSIONS, commit_session
+from tests.memory.turns import SESSION, answer, commit_all, concluded, human, opened, turn
 
 HOSTILE = st.text(max_size=30) | st.text("`~ \n\r#<>|-\x1b\ud800", max_size=30)
 
 
-def page(archive: SqlArchive, owner: Owner, folder: Path) -> str:
+def page(archive: SqlArchive, session: Session, folder: Path) -> str:
     """Return a session's newest branch as Markdown."""
-    tip = archive.newest(owner) or Tip()
-    export_markdown(archive, owner, tip, folder / "page.md")
+    tip = archive.newest(session) or Tip()
+    export_markdown(archive, session, tip, folder / "page.md")
     return (folder / "page.md").read_text("utf-8")
 
 
@@ -39,7 +39,7 @@ def test_a_conversation_can_be_read(disk: SqlArchive, tmp_path: Path) -> None:
         disk, [asked, turn(2, "", ["auth-bug"], [concluded("auth-bug", "It is 8443.")])]
     )
 
-    text = page(disk, OWNER, tmp_path)
+    text = page(disk, SESSION, tmp_path)
 
     assert text.splitlines()[:8] == [
         *("# Session `t1`", "", f"User `ann`. Up to turn 2 (`{tip.id[:12]}`).", ""),
@@ -53,12 +53,12 @@ def test_a_conversation_can_be_read(disk: SqlArchive, tmp_path: Path) -> None:
     assert text.endswith("**Effort `auth-bug`: concluded**\n\n```text\nIt is 8443.\n```\n")
 
 
-@pytest.mark.parametrize("owner", OWNERS)
-def test_any_session_is_a_page(archive: SqlArchive, tmp_path: Path, owner: Owner) -> None:
+@pytest.mark.parametrize("session", SESSIONS)
+def test_any_session_is_a_page(archive: SqlArchive, tmp_path: Path, session: Session) -> None:
     """Of any names, and on every database, each turn has its heading, erased ones say so."""
-    commit_session(archive, owner)
+    commit_session(archive, session)
 
-    text = page(archive, owner, tmp_path)
+    text = page(archive, session, tmp_path)
 
     assert re.findall(r"^## Turn (\d)$", text, re.MULTILINE) == list("12345678")
     assert ("*This turn was erased.*" in text, SAID in text) == (True, False)
@@ -69,7 +69,7 @@ def test_many_turns_are_all_there(disk: SqlArchive, tmp_path: Path) -> None:
     """A conversation that is read in several pieces is complete."""
     commit_all(disk, [turn(number) for number in range(1, 252)])
 
-    text = page(disk, OWNER, tmp_path)
+    text = page(disk, SESSION, tmp_path)
 
     assert text.count("## Turn ") == 251
 
@@ -86,7 +86,7 @@ def test_what_the_memory_wrote_for_itself_is_left_out(disk: SqlArchive, tmp_path
     messages = (human("Again?"), {"type": "tool", "data": read}, said)
     commit_all(disk, [turn(1), replace(turn(2), messages=messages)])
 
-    text = page(disk, OWNER, tmp_path)
+    text = page(disk, SESSION, tmp_path)
 
     assert "**`assistant`**\n\n```text\nKept.\n```" in text
     assert "**`tool read_log`**\n\n```text\nrecalled turn 1, characters 0-40\n```" in text
@@ -99,9 +99,9 @@ def test_nothing_is_overwritten(disk: SqlArchive, tmp_path: Path) -> None:
     (tmp_path / "page.md").write_text("mine", "utf-8")
 
     with pytest.raises(ArchiveError, match="already exists"):
-        export_markdown(disk, OWNER, tip, tmp_path / "page.md")
+        export_markdown(disk, SESSION, tip, tmp_path / "page.md")
     with pytest.raises(SessionNotFoundError):
-        export_markdown(disk, OWNER, Tip(2, "ab" * 16), tmp_path / "other.md")
+        export_markdown(disk, SESSION, Tip(2, "ab" * 16), tmp_path / "other.md")
     assert [path.name for path in tmp_path.glob("*.md")] == ["page.md"]
     assert (tmp_path / "page.md").read_text("utf-8") == "mine"
 

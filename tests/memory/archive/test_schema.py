@@ -6,7 +6,7 @@ from sqlalchemy import update
 from ebbtide import SqlArchive
 from ebbtide.memory.archive import schema
 from ebbtide.memory.errors import ArchiveError
-from tests.memory.turns import OWNER, commit_all, opened, turn, visible
+from tests.memory.turns import SESSION, commit_all, opened, turn, visible
 
 
 def test_more_than_a_session_holds(archive: SqlArchive) -> None:
@@ -17,7 +17,7 @@ def test_more_than_a_session_holds(archive: SqlArchive) -> None:
         connection.execute(full)
 
     with pytest.raises(ArchiveError, match="has 4,194,303 turns at most: go on in a new thread"):
-        archive.commit(OWNER, tip, turn(2))
+        archive.commit(SESSION, tip, turn(2))
 
     assert len(visible(archive, tip)) == 1
 
@@ -28,6 +28,6 @@ def test_more_than_a_turn_holds(archive: SqlArchive) -> None:
     tip = commit_all(archive, [turn(1, "", (), most)])
 
     with pytest.raises(ArchiveError, match="changes efforts 1,024 times at most"):
-        archive.commit(OWNER, tip, turn(2, "", (), [*most, opened("more")]))
+        archive.commit(SESSION, tip, turn(2, "", (), [*most, opened("more")]))
 
     assert len(visible(archive, tip)) == 1

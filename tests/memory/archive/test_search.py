@@ -6,13 +6,13 @@ from collections.abc import Iterator
 import pytest
 
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.record import Group, Owner, Tip
+from ebbtide.memory.record import Group, Session, Tip
 from ebbtide.memory.search.embeddings import Embedder
 from tests.databases import Server
 from tests.doubles import Concepts
 from tests.memory.turns import concluded, opened, turn
 
-OWNERS = (Owner("ann", "one"), Owner("ann", "two"), Owner("bob", "one"))
+SESSIONS = (Session("ann", "one"), Session("ann", "two"), Session("bob", "one"))
 SYNONYMS = ("zebra stripes", "harbour port", "lantern lamp", "gravel pebbles")
 LATER = (
     "token login window 登录 Büro naïve kernel parser mirror violin copper saddle meadow "
@@ -46,22 +46,22 @@ def both(
     folder, url = tmp_path_factory.mktemp("corpus"), postgres.database().url
     with SqlArchive(folder, durable=False) as disk, SqlArchive(url) as served:
         for archive in (disk, served):
-            for seed, owner in enumerate(OWNERS):
+            for seed, session in enumerate(SESSIONS):
                 tip = Tip()
                 for group in corpus(random.Random(seed)):
-                    tip = archive.commit(owner, tip, group).tip
-                archive.embed(owner, Embedder(Concepts(*SYNONYMS)), 1_000)
+                    tip = archive.commit(session, tip, group).tip
+                archive.embed(session, Embedder(Concepts(*SYNONYMS)), 1_000)
         yield disk, served
 
 
 def ranked(archive: SqlArchive, embedder: Embedder | None, digits: int = 9) -> list[object]:
     """Return what each query finds in a session, in order, with scores to so many digits."""
-    tip = archive.newest(OWNERS[0]) or Tip()
+    tip = archive.newest(SESSIONS[0]) or Tip()
     meanings = [embedder.meaning(query, 0.2) if embedder else None for query in QUERIES]
     return [
         [
             (hit.effort, hit.turn, round(hit.score, digits), sorted(hit.said))
-            for hit in archive.at(OWNERS[0], tip).search(query, 20, meaning)
+            for hit in archive.at(SESSIONS[0], tip).search(query, 20, meaning)
         ]
         for query, meaning in zip(QUERIES, meanings, strict=True)
     ]
@@ -76,10 +76,10 @@ def test_by_words(both: tuple[SqlArchive, SqlArchive]) -> None:
     assert found == there
     assert sum(map(bool, found)) > len(QUERIES) // 2
     hits, served_hits = (
-        [archive.elsewhere(OWNERS[0], query, 20) for query in QUERIES] for archive in both
+        [archive.elsewhere(SESSIONS[0], query, 20) for query in QUERIES] for archive in both
     )
     assert hits == served_hits
-    assert {hit.owner for some in hits for hit in some} <= {OWNERS[1]}
+    assert {hit.session for some in hits for hit in some} <= {SESSIONS[1]}
 
 
 def test_by_meaning(both: tuple[SqlArchive, SqlArchive]) -> None:
@@ -99,8 +99,8 @@ def test_by_meaning_where_the_model_has_no_answer(both: tuple[SqlArchive, SqlArc
     model.bend = lambda rows: [
         [float("nan")] * len(row) if at % 3 else row for at, row in enumerate(rows)
     ]
-    both[0].embed(OWNERS[0], Embedder(model), 1_000)
-    both[1].embed(OWNERS[0], Embedder(model), 1_000)
+    both[0].embed(SESSIONS[0], Embedder(model), 1_000)
+    both[1].embed(SESSIONS[0], Embedder(model), 1_000)
 
     found, there = (ranked(one, Embedder(Concepts(*SYNONYMS, seed=1)), 4) for one in both)
 

@@ -7,10 +7,10 @@ from typing import Any
 from sqlalchemy import event
 
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.record import Session, Tip
 from tests.memory.turns import concluded, opened, turn
 
-OWNER = Owner("ann", "long")
+SESSION = Session("ann", "long")
 
 
 def test_search_reads_no_whole_run(tmp_path: Path) -> None:
@@ -18,13 +18,13 @@ def test_search_reads_no_whole_run(tmp_path: Path) -> None:
     tip, asked = Tip(), list[tuple[str, Any]]()
     with SqlArchive(tmp_path, durable=False) as archive:
         for number in range(1, 4):
-            tip = archive.commit(OWNER, tip, turn(number, "The port.", [f"work-{number}"])).tip
+            tip = archive.commit(SESSION, tip, turn(number, "The port.", [f"work-{number}"])).tip
         event.listen(
             archive.database._engine,
             "before_cursor_execute",
             lambda *sent: asked.append((sent[2], sent[3])),
         )
-        found = archive.at(OWNER, tip).search("Which port?", 5)
+        found = archive.at(SESSION, tip).search("Which port?", 5)
         with archive.database.reading() as connection:
             steps = [
                 row.detail
@@ -50,10 +50,10 @@ def test_other_sessions_are_read_together(tmp_path: Path) -> None:
             for number in range(threads):
                 events = (opened("port", goal="The port."), concluded("port", f"It is {number}."))
                 done = replace(turn(1, "The port.", ["port"]), events=events)
-                archive.commit(Owner("ann", f"t{number}"), Tip(), done)
+                archive.commit(Session("ann", f"t{number}"), Tip(), done)
             sent.clear()
-            assert len(archive.elsewhere(OWNER, "which port?", 9)) == threads
-            assert len(archive.elsewhere(OWNER, None, 9)) == threads
+            assert len(archive.elsewhere(SESSION, "which port?", 9)) == threads
+            assert len(archive.elsewhere(SESSION, None, 9)) == threads
             counts.append(len(sent))
 
     assert counts[0] == counts[1]

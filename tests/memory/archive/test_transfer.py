@@ -19,26 +19,26 @@ from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.archive.transfer import Moved, copy, read
 from ebbtide.memory.attention.law import Memory
 from ebbtide.memory.errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
-from ebbtide.memory.record import Owner, Part, Tip
+from ebbtide.memory.record import Part, Session, Tip
 from tests.databases import Database
 from tests.draws import examples
 from tests.memory.archive.whole_sessions import (
     NAMES,
-    OWNERS,
     SAID,
+    SESSIONS,
     all_of,
     commit_session,
     commit_sessions,
     seen_by_tips,
     sessions_of,
 )
-from tests.memory.turns import OWNER, START, answer, commit_all, concluded, human, opened, turn
+from tests.memory.turns import SESSION, START, answer, commit_all, concluded, human, opened, turn
 from tests.processes import printing
 
 DAMAGE = "UPDATE ebbtide_turns SET {} = '\\x{}' WHERE turn = {}"
 
 PROGRAM = Path(__file__).parent / "copying.py"
-SESSIONS, TURNS = 4, 20
+MANY, TURNS = 4, 20
 
 
 @pytest.fixture
@@ -64,19 +64,19 @@ def test_what_is_there_is_passed_over(archive: SqlArchive, another: SqlArchive) 
     """A second copy tells of each session, and writes only those that came since."""
     commit_sessions(archive)
     copy(archive, another)
-    archive.commit(Owner("carl", "t9"), commit_all(archive, []), turn(1))
+    archive.commit(Session("carl", "t9"), commit_all(archive, []), turn(1))
     reports: list[Moved] = []
 
     moved = copy(archive, another, reports.append)
 
-    assert [one.owner.thread for one in moved if one.fresh] == ["t9"]
-    assert (tuple(reports), len(reports)) == (moved, len(OWNERS) + 1)
+    assert [one.session.thread for one in moved if one.fresh] == ["t9"]
+    assert (tuple(reports), len(reports)) == (moved, len(SESSIONS) + 1)
     assert all_of(another) == all_of(archive)
 
 
 def test_threads_go_on_with_the_copy(archive: SqlArchive, another: SqlArchive) -> None:
     """The target has the secret of the source, as has who opens it later."""
-    commit_session(archive, OWNER)
+    commit_session(archive, SESSION)
     assert archive.keyed_digest("said") != another.keyed_digest("said")
 
     copy(archive, another)
@@ -88,8 +88,8 @@ def test_threads_go_on_with_the_copy(archive: SqlArchive, another: SqlArchive) -
 
 def test_an_archive_that_is_used_keeps_its_secret(archive: SqlArchive, another: SqlArchive) -> None:
     """Its own threads go on; those that were copied into it are restored."""
-    commit_session(archive, OWNER)
-    another.commit(Owner("carl", "t9"), commit_all(another, []), turn(1))
+    commit_session(archive, SESSION)
+    another.commit(Session("carl", "t9"), commit_all(another, []), turn(1))
     own = another.keyed_digest("said")
 
     copy(archive, another)
@@ -99,16 +99,16 @@ def test_an_archive_that_is_used_keeps_its_secret(archive: SqlArchive, another: 
 
 def test_a_session_that_went_on_is_an_error(archive: SqlArchive, another: SqlArchive) -> None:
     """A session with other records in the target stays as it is; the others are copied."""
-    tip = commit_session(archive, OWNER)
+    tip = commit_session(archive, SESSION)
     copy(archive, another)
-    archive.commit(OWNER, tip, turn(9))
-    archive.commit(Owner("carl", "t9"), commit_all(archive, []), turn(1))
-    before = read(another, OWNER)
+    archive.commit(SESSION, tip, turn(9))
+    archive.commit(Session("carl", "t9"), commit_all(archive, []), turn(1))
+    before = read(another, SESSION)
 
     with pytest.raises(ArchiveError, match="already exists with other records"):
         copy(archive, another)
 
-    assert read(another, OWNER) == before
+    assert read(another, SESSION) == before
     assert another.users() == ("ann", "carl")
 
 
@@ -118,7 +118,7 @@ def test_other_events_or_states_are_an_error(
 ) -> None:
     """A session whose turn has other events or another state in the target is not there already."""
     state = {"turn": 1}
-    archive.commit(OWNER, Tip(), replace(turn(1, "", ["a"], [opened("a")]), state=state))
+    archive.commit(SESSION, Tip(), replace(turn(1, "", ["a"], [opened("a")]), state=state))
     copy(archive, another)
     with another.database.writing() as connection:
         lost = zipped("[]") if column == "events" else None
@@ -130,15 +130,15 @@ def test_other_events_or_states_are_an_error(
 
 def test_what_was_copied_is_as_if_committed(archive: SqlArchive, another: SqlArchive) -> None:
     """Every tip sees the same turns, counts, efforts and states, finds the same, and goes on."""
-    tips = {owner: commit_session(archive, owner) for owner in OWNERS}
+    tips = {session: commit_session(archive, session) for session in SESSIONS}
 
     copy(archive, another)
 
     assert sessions_of(another) == sessions_of(archive)
-    assert {owner: another.newest(owner) for owner in OWNERS} == tips
-    assert {owner: another.reseeding(owner) for owner in OWNERS} == tips
+    assert {session: another.newest(session) for session in SESSIONS} == tips
+    assert {session: another.reseeding(session) for session in SESSIONS} == tips
     after, before = (
-        [one.commit(owner, tip, turn(9)) for owner, tip in tips.items()]
+        [one.commit(session, tip, turn(9)) for session, tip in tips.items()]
         for one in (another, archive)
     )
     assert after == before
@@ -150,12 +150,12 @@ def test_what_was_erased_since_is_not_brought_back(
     """A copy from before an erasure has other records: the text does not come back."""
     tip = commit_all(archive, [turn(1), turn(2, SAID), turn(3)])
     copy(archive, another)
-    archive.erase(OWNER, tip, 2)
+    archive.erase(SESSION, tip, 2)
 
     with pytest.raises(ArchiveError, match=r"\(turn 2 "):
         copy(another, archive)
 
-    assert archive.at(OWNER, tip).turns([2])[0].status == "erased"
+    assert archive.at(SESSION, tip).turns([2])[0].status == "erased"
 
 
 def test_memories_of_no_session_are_copied(archive: SqlArchive, another: SqlArchive) -> None:
@@ -200,14 +200,14 @@ def test_nothing_to_copy(archive: SqlArchive, another: SqlArchive) -> None:
     """An empty archive is copied at once; a session that is not there cannot be read."""
     assert copy(archive, another) == ()
     with pytest.raises(SessionNotFoundError):
-        read(archive, OWNER)
+        read(archive, SESSION)
 
 
 def _long(archive: SqlArchive) -> None:
-    for number in range(SESSIONS):
-        owner, tip = Owner(f"user{number % 3}", f"t{number}"), commit_all(archive, [])
+    for number in range(MANY):
+        session, tip = Session(f"user{number % 3}", f"t{number}"), commit_all(archive, [])
         for at in range(1, TURNS + 1):
-            tip = archive.commit(owner, tip, turn(at, f"turn {at} of {number} says " * 9)).tip
+            tip = archive.commit(session, tip, turn(at, f"turn {at} of {number} says " * 9)).tip
 
 
 def _killed_after(lines: int, source: str, target: str) -> None:
@@ -228,8 +228,8 @@ def test_killed_it_goes_on_where_it_was(
 
     with SqlArchive(database.url) as target:
         left, wanted = all_of(target), all_of(disk)
-        assert lines <= len(left) <= SESSIONS
-        assert {owner: wanted[owner] for owner in left} == left
+        assert lines <= len(left) <= MANY
+        assert {session: wanted[session] for session in left} == left
         assert sum(not one.fresh for one in copy(disk, target)) == len(left)
         assert all_of(target) == wanted
 
@@ -246,12 +246,12 @@ GROUPS = st.lists(
     st.tuples(st.integers(0, 9), TEXTS, st.lists(TEXTS, max_size=3), EVENTS, STATE), max_size=8
 )
 IDS = st.text(st.characters(exclude_categories=["Cc"]), max_size=40) | st.sampled_from(NAMES)
-ANY_OWNER = st.builds(Owner, IDS, IDS, TEXTS)
+ANY_SESSION = st.builds(Session, IDS, IDS, TEXTS)
 
 
 @settings(max_examples=examples(8))
-@given(owner=ANY_OWNER, drawn=GROUPS.filter(bool))
-def test_any_session_is_copied(owner: Owner, drawn: list[Any]) -> None:
+@given(session=ANY_SESSION, drawn=GROUPS.filter(bool))
+def test_any_session_is_copied(session: Session, drawn: list[Any]) -> None:
     """Turns of any texts, names, events and states, committed after any earlier turn, are there."""
     with (
         TemporaryDirectory() as folder,
@@ -262,45 +262,45 @@ def test_any_session_is_copied(owner: Owner, drawn: list[Any]) -> None:
         for back, said, efforts, events, state in drawn:
             tip = tips[max(0, len(tips) - 1 - back)]
             group = replace(turn(tip.turn + 1, said, efforts, events), state=state)
-            tips.append(one.commit(owner, tip, group).tip)
-        one.erase(owner, tips[-1], tips[-1].turn)
+            tips.append(one.commit(session, tip, group).tip)
+        one.erase(session, tips[-1], tips[-1].turn)
 
         copy(one, two)
-        export(two, owner, f"{folder}/out")
+        export(two, session, f"{folder}/out")
 
         assert all_of(two) == all_of(one)
-        assert seen_by_tips(two, owner) == seen_by_tips(one, owner)
-        assert [finding for finding in two.verify(owner) if finding.fatal] == []
+        assert seen_by_tips(two, session) == seen_by_tips(one, session)
+        assert [finding for finding in two.verify(session) if finding.fatal] == []
 
 
 def test_running_turns_go_on_with_the_copy(archive: SqlArchive, another: SqlArchive) -> None:
     """The rounds that left a turn are copied, also those of a fork inside a committed turn."""
     rounds = tuple(answer(f"round {number}") for number in range(4))
-    joined = archive.add_part(OWNER, Part("aa", "", rounds[:2]))
+    joined = archive.add_part(SESSION, Part("aa", "", rounds[:2]))
     said = (human("Mend it."), *rounds, answer("Mended."))
-    archive.commit(OWNER, START, replace(turn(1), messages=said, nonce="aa", part=joined))
-    running = archive.add_part(OWNER, Part("bb", "", rounds[2:]))
+    archive.commit(SESSION, START, replace(turn(1), messages=said, nonce="aa", part=joined))
+    running = archive.add_part(SESSION, Part("bb", "", rounds[2:]))
     text = "a file " * 10_000
-    archive.attach(OWNER, {"ab" * 16: text})
+    archive.attach(SESSION, {"ab" * 16: text})
 
     copy(archive, another)
     copy(archive, another)
 
     for last in (joined, running):
-        assert another.parts(OWNER, last) == archive.parts(OWNER, last) != ()
-    assert another.attachments(OWNER, ["ab" * 16]) == {"ab" * 16: text}
-    assert another.verify(OWNER) == archive.verify(OWNER)
+        assert another.parts(SESSION, last) == archive.parts(SESSION, last) != ()
+    assert another.attachments(SESSION, ["ab" * 16]) == {"ab" * 16: text}
+    assert another.verify(SESSION) == archive.verify(SESSION)
 
 
 def test_turn_that_ran_when_it_was_copied(archive: SqlArchive, another: SqlArchive) -> None:
     """A first turn has no session yet; once it is committed, the next copy joins its parts."""
     rounds = tuple(answer(f"round {number}") for number in range(2))
-    last = archive.add_part(OWNER, Part("aa", "", rounds))
+    last = archive.add_part(SESSION, Part("aa", "", rounds))
     copy(archive, another)
     said = (human("Mend it."), *rounds, answer("Mended."))
-    archive.commit(OWNER, START, replace(turn(1), messages=said, nonce="aa", part=last))
+    archive.commit(SESSION, START, replace(turn(1), messages=said, nonce="aa", part=last))
 
     copy(archive, another)
 
-    assert another.parts(OWNER, last) == archive.parts(OWNER, last) != ()
-    assert another.verify(OWNER) == archive.verify(OWNER) == ()
+    assert another.parts(SESSION, last) == archive.parts(SESSION, last) != ()
+    assert another.verify(SESSION) == archive.verify(SESSION) == ()

@@ -8,7 +8,7 @@ from ebbtide.memory.record import Tip
 from ebbtide.memory.search.embeddings import Embedder
 from tests.databases import Database
 from tests.doubles import Concepts
-from tests.memory.turns import OWNER, turn
+from tests.memory.turns import SESSION, turn
 
 _KIND = """
 SELECT udt_name FROM information_schema.columns
@@ -27,8 +27,8 @@ def test_the_type_of_vectors(database: Database, user: str, *, extensions: bool,
         database.run(*_GUEST)
     embedder = Embedder(Concepts("harbour port"))
     with SqlArchive(make_url(database.url).set(username=user), extensions=extensions) as archive:
-        tip = archive.commit(OWNER, Tip(), turn(1, "The port is closed."), embedder).tip
-        found = archive.at(OWNER, tip).search("harbour", 5, embedder.meaning("harbour", 0.2))
+        tip = archive.commit(SESSION, Tip(), turn(1, "The port is closed."), embedder).tip
+        found = archive.at(SESSION, tip).search("harbour", 5, embedder.meaning("harbour", 0.2))
         with archive.database.reading() as connection:
             held = connection.exec_driver_sql(_KIND).scalar()
 

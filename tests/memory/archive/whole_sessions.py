@@ -6,77 +6,82 @@ from typing import Any
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.archive.transfer import WholeSession, read
 from ebbtide.memory.compressions import Compression, ExtractionEntry, Item, Kind
-from ebbtide.memory.record import Group, Owner, Tip
+from ebbtide.memory.record import Group, Session, Tip
 from tests.memory.turns import START, answer, concluded, human, opened, turn
 
 NAMES = ("../../etc", "CON", "nul", "NUL", "\ud800", "🌊", "", ".x.", "Büro%20", "x" * 300)
-OWNERS = (
-    Owner("ann", "t1"),
-    Owner("ann", "t1", "agent"),
-    Owner("../bob", "NUL", "a/b"),
-    Owner("🌊\ud800", "ab%20", ""),
+SESSIONS = (
+    Session("ann", "t1"),
+    Session("ann", "t1", "agent"),
+    Session("../bob", "NUL", "a/b"),
+    Session("🌊\ud800", "ab%20", ""),
 )
 SAID = "The safe opens with seven left, nine right."
 
 
-def commit_session(archive: SqlArchive, owner: Owner) -> Tip:
+def commit_session(archive: SqlArchive, session: Session) -> Tip:
     """Commit a session that has everything, and return the tip of its newest branch."""
-    first = _committed(archive, owner, START, [turn(1, "hello"), _begun(2), _worked(3)])
-    tip = _committed(archive, owner, first, [turn(4, SAID, ["a"]), _done(5), _status(6), turn(7)])
-    fork = archive.commit(owner, first, turn(4, "another way", ["a"])).tip
-    archive.commit(owner, fork, turn(5, "a fork of the fork", ["a"], [concluded("a", "Other.")]))
-    archive.commit(owner, fork, turn(5, "a third way", ["a"]))
-    archive.commit(owner, START, turn(1, "a fork before the first turn"))
-    tip = archive.commit(owner, tip, _reopened(8)).tip
-    archive.commit_compression(owner, tip, _compression("a", tip.turn))
-    archive.log_extraction(owner, _pass("b", tip))
-    archive.erase(owner, tip, 4)
-    archive.reseed(owner, tip)
-    if not owner.anonymous:
-        for memory in attention(archive, owner)[:1]:
-            archive.attention().suppress(owner.user, memory["memory"], now=datetime.now(UTC))
+    first = _committed(archive, session, START, [turn(1, "hello"), _begun(2), _worked(3)])
+    tip = _committed(archive, session, first, [turn(4, SAID, ["a"]), _done(5), _status(6), turn(7)])
+    fork = archive.commit(session, first, turn(4, "another way", ["a"])).tip
+    archive.commit(session, fork, turn(5, "a fork of the fork", ["a"], [concluded("a", "Other.")]))
+    archive.commit(session, fork, turn(5, "a third way", ["a"]))
+    archive.commit(session, START, turn(1, "a fork before the first turn"))
+    tip = archive.commit(session, tip, _reopened(8)).tip
+    archive.commit_compression(session, tip, _compression("a", tip.turn))
+    archive.log_extraction(session, _pass("b", tip))
+    archive.erase(session, tip, 4)
+    archive.reseed(session, tip)
+    if not session.anonymous:
+        for memory in attention(archive, session)[:1]:
+            archive.attention().suppress(session.user, memory["memory"], now=datetime.now(UTC))
     return tip
 
 
 def commit_sessions(archive: SqlArchive) -> None:
     """Commit such a session for each of three users, and one of them three."""
-    for owner in OWNERS:
-        commit_session(archive, owner)
+    for session in SESSIONS:
+        commit_session(archive, session)
 
 
-def attention(archive: SqlArchive, owner: Owner) -> list[Any]:
+def attention(archive: SqlArchive, session: Session) -> list[Any]:
     """Return what attention has of a user, by name."""
-    sessions = [read(archive, session) for session in archive.sessions(owner.user)]
-    memories = [memory for session in sessions for memory in session.attention or ()]
+    sessions = [read(archive, row) for row in archive.sessions(session.user)]
+    memories = [memory for row in sessions for memory in row.attention or ()]
     return sorted(memories, key=lambda memory: memory["memory"])
 
 
-def all_of(archive: SqlArchive) -> dict[Owner, WholeSession]:
+def all_of(archive: SqlArchive) -> dict[Session, WholeSession]:
     """Return all that an archive holds."""
     return {
-        owner: read(archive, owner) for user in archive.users() for owner in archive.sessions(user)
+        session: read(archive, session)
+        for user in archive.users()
+        for session in archive.sessions(user)
     }
 
 
-def seen_by_tips(archive: SqlArchive, owner: Owner) -> list[object]:
+def seen_by_tips(archive: SqlArchive, session: Session) -> list[object]:
     """Return what each tip of a session sees: turns, efforts, compressions, what a search finds."""
     return [
         (
             tip,
-            archive.at(owner, tip).turns(range(1, tip.turn + 1)),
-            archive.at(owner, tip).turns_of(None, 100),
-            archive.at(owner, tip).efforts(100),
-            [archive.at(owner, tip).compression(name) for name in ("a", "b", "🌊")],
-            [(hit.effort, hit.turn) for hit in archive.at(owner, tip).search("login question", 9)],
-            archive.at(owner, tip).saved(),
+            archive.at(session, tip).turns(range(1, tip.turn + 1)),
+            archive.at(session, tip).turns_of(None, 100),
+            archive.at(session, tip).efforts(100),
+            [archive.at(session, tip).compression(name) for name in ("a", "b", "🌊")],
+            [
+                (hit.effort, hit.turn)
+                for hit in archive.at(session, tip).search("login question", 9)
+            ],
+            archive.at(session, tip).saved(),
         )
-        for tip in archive.tips(owner)
+        for tip in archive.tips(session)
     ]
 
 
-def _committed(archive: SqlArchive, owner: Owner, tip: Tip, groups: list[Group]) -> Tip:
+def _committed(archive: SqlArchive, session: Session, tip: Tip, groups: list[Group]) -> Tip:
     for group in groups:
-        tip = archive.commit(owner, tip, group).tip
+        tip = archive.commit(session, tip, group).tip
     return tip
 
 
@@ -123,9 +128,13 @@ def _pass(effort: str, tip: Tip) -> ExtractionEntry:
     return ExtractionEntry(effort, tip.id, tip.turn, (), "2026", {"seconds": 0.5, "q": ["x"]})
 
 
-def sessions_of(archive: SqlArchive) -> dict[Owner, tuple[Any, ...]]:
+def sessions_of(archive: SqlArchive) -> dict[Session, tuple[Any, ...]]:
     """Return by session what its tips see, what is in attention, and what verifying finds."""
     return {
-        owner: (seen_by_tips(archive, owner), attention(archive, owner), archive.verify(owner))
-        for owner in OWNERS
+        session: (
+            seen_by_tips(archive, session),
+            attention(archive, session),
+            archive.verify(session),
+        )
+        for session in SESSIONS
     }

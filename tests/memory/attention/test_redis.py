@@ -17,7 +17,7 @@ from ebbtide.memory.attention.law import Attention, Memory
 from ebbtide.memory.attention.redis import RedisAttention
 from ebbtide.memory.errors import AttentionError
 from tests.memory.remembering import ids
-from tests.memory.turns import OWNER, START, turn
+from tests.memory.turns import SESSION, START, turn
 from tests.redis_server import RedisServer
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -105,9 +105,9 @@ def test_a_change_since_the_turn_began_to_read_is_cached(
     archive: DiskArchive, client: Redis, attention: RedisAttention
 ) -> None:
     """What another process changed after the moment that a turn reads is in the cache it builds."""
-    archive.commit(OWNER, START, turn(1))
+    archive.commit(SESSION, START, turn(1))
     with archive.together(), DiskArchive(archive.root) as elsewhere:
-        archive.newest(OWNER)
+        archive.newest(SESSION)
         RedisAttention(client, elsewhere.attention()).add("ann", B, now=NOW)
         attention.top("ann", 9, now=NOW)
 

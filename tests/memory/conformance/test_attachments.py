@@ -14,12 +14,12 @@ from ebbtide.memory.archive.schema import attachments
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.archive.transfer import copy
 from ebbtide.memory.attachments import complete, references
-from ebbtide.memory.record import Group, Owner, Tip
+from ebbtide.memory.record import Group, Session, Tip
 from ebbtide.testing.in_memory import InMemoryArchive
-from tests.memory.turns import OWNER, commit_all, turn
+from tests.memory.turns import SESSION, commit_all, turn
 
 DATA = "JVBERi0xLjQK" * 10_000
-OTHER = replace(OWNER, thread="t2")
+OTHER = replace(SESSION, thread="t2")
 
 
 def sending(number: int, data: str = DATA) -> Group:
@@ -32,36 +32,36 @@ def sending(number: int, data: str = DATA) -> Group:
 def stored(archive: Archive, data: str = DATA) -> list[str]:
     """Return the digests under which a file is stored, which a turn elsewhere tells."""
     (digest,) = references([_content(sending(1, data))])
-    return [*archive.attachments(OWNER, [digest])]
+    return [*archive.attachments(SESSION, [digest])]
 
 
 def _content(group: Group) -> Any:
-    probe = InMemoryArchive().commit(OWNER, Tip(), group)
+    probe = InMemoryArchive().commit(SESSION, Tip(), group)
     return probe.messages[0]["data"]["content"]
 
 
 def test_file_is_stored_once_and_comes_back_whole(archive: Archive) -> None:
     """Two turns and two threads refer to it; other users do not see it."""
-    records = [archive.commit(OWNER, Tip(), sending(1)), archive.commit(OTHER, Tip(), sending(1))]
-    records.append(archive.commit(OWNER, records[0].tip, sending(2)))
+    records = [archive.commit(SESSION, Tip(), sending(1)), archive.commit(OTHER, Tip(), sending(1))]
+    records.append(archive.commit(SESSION, records[0].tip, sending(2)))
 
     contents = [record.messages[0]["data"]["content"] for record in records]
     digests = [*references(contents)]
-    texts = archive.attachments(OWNER, digests)
+    texts = archive.attachments(SESSION, digests)
 
     whole = sending(1).messages[0]["data"]["content"]
     assert len(digests) == 1
     assert [complete(content, texts) for content in contents] == [whole] * 3
     assert len(str(contents[0])) < 1_000
-    assert archive.attachments(Owner("bob", "t1"), digests) == {}
-    assert [found for found in archive.verify(OWNER) if found.fatal] == []
+    assert archive.attachments(Session("bob", "t1"), digests) == {}
+    assert [found for found in archive.verify(SESSION) if found.fatal] == []
 
 
 def test_retry_is_the_same_turn(archive: Archive) -> None:
     """With the data or with the reference, which the state has after the turn began."""
-    first = archive.commit(OWNER, Tip(), sending(1))
+    first = archive.commit(SESSION, Tip(), sending(1))
 
-    again = archive.commit(OWNER, Tip(), replace(sending(1), messages=first.messages))
+    again = archive.commit(SESSION, Tip(), replace(sending(1), messages=first.messages))
 
     assert again == first
 
@@ -70,9 +70,9 @@ def test_file_goes_with_the_last_turn_that_refers_to_it(archive: Archive) -> Non
     """Erasing the first of two leaves it, erasing the other one removes it."""
     tip = commit_all(archive, [sending(1), sending(2), sending(3, DATA[4:])])
 
-    archive.erase(OWNER, tip, 1)
+    archive.erase(SESSION, tip, 1)
     left = stored(archive)
-    archive.erase(OWNER, tip, 2)
+    archive.erase(SESSION, tip, 2)
 
     assert (len(left), stored(archive), len(stored(archive, DATA[4:]))) == (1, [], 1)
 
@@ -83,10 +83,10 @@ def test_file_goes_with_its_session_and_user(archive: Archive, *, of_user: bool)
     commit_all(archive, [sending(1)])
     archive.commit(OTHER, Tip(), sending(1))
 
-    archive.delete_session(OWNER)
+    archive.delete_session(SESSION)
     left = stored(archive)
     if of_user:
-        archive.delete_user(OWNER.user)
+        archive.delete_user(SESSION.user)
     else:
         archive.delete_session(OTHER)
 
@@ -96,11 +96,11 @@ def test_file_goes_with_its_session_and_user(archive: Archive, *, of_user: bool)
 def test_file_of_a_turn_that_never_ended_is_listed(archive: Archive) -> None:
     """It is stored before its turn, `verify` names it, and it goes with the session."""
     (digest,) = references([_content(sending(1))])
-    archive.attach(OWNER, {digest: DATA})
+    archive.attach(SESSION, {digest: DATA})
     tip = commit_all(archive, [turn(1), turn(2)])
 
-    found = [(one.where, one.what, one.fatal) for one in archive.verify(OWNER)]
-    archive.erase(OWNER, tip, 1)
+    found = [(one.where, one.what, one.fatal) for one in archive.verify(SESSION)]
+    archive.erase(SESSION, tip, 1)
 
     assert found == [(f"attachment {digest[:12]}", "no turn refers to it", False)]
     assert stored(archive) == []
@@ -109,10 +109,10 @@ def test_file_of_a_turn_that_never_ended_is_listed(archive: Archive) -> None:
 def test_file_goes_with_its_turn_in_a_copied_thread(archive: SqlArchive) -> None:
     """The running turn that stored it is committed: no session refers to it but by its turns."""
     (digest,) = references([_content(sending(1))])
-    archive.attach(OWNER, {digest: DATA})
+    archive.attach(SESSION, {digest: DATA})
     tip = commit_all(archive, [sending(1)])
     with archive.database.reading() as connection:
-        running = of_running(connection, OWNER.user)
+        running = of_running(connection, SESSION.user)
     copied = archive.commit(OTHER, tip, turn(2)).tip
 
     archive.erase(OTHER, copied, 1)
@@ -123,11 +123,11 @@ def test_file_goes_with_its_turn_in_a_copied_thread(archive: SqlArchive) -> None
 def test_missing_file_is_damage(archive: Archive) -> None:
     """`verify` finds a file that was there, and a text stands for it."""
     database: Any = archive
-    record = archive.commit(OWNER, Tip(), sending(1))
+    record = archive.commit(SESSION, Tip(), sending(1))
     with database.database.writing() as connection:
         connection.execute(delete(attachments))
 
-    findings = archive.verify(OWNER)
+    findings = archive.verify(SESSION)
 
     assert [found.fatal for found in findings] == [True]
     assert "is missing" in findings[0].what
@@ -142,16 +142,16 @@ def test_forged_reference_is_no_damage(archive: Archive, digest: str, size: Any)
     forged = {"type": "file", "base64": {"ebbtide_attachment": digest, "size": size}}
     asked = {"type": "human", "data": {"content": [forged]}}
 
-    record = archive.commit(OWNER, Tip(), replace(turn(1), messages=(asked,)))
+    record = archive.commit(SESSION, Tip(), replace(turn(1), messages=(asked,)))
 
     assert record.messages == (asked,)
-    assert archive.verify(OWNER) == ()
+    assert archive.verify(SESSION) == ()
 
 
 def test_forged_size_brings_nothing_back(archive: Archive) -> None:
     """A file that counts less than it has is not sent."""
-    content = archive.commit(OWNER, Tip(), sending(1)).messages[0]["data"]["content"]
-    texts = archive.attachments(OWNER, [*references([content])])
+    content = archive.commit(SESSION, Tip(), sending(1)).messages[0]["data"]["content"]
+    texts = archive.attachments(SESSION, [*references([content])])
     content[1]["base64"]["size"] = 3
 
     assert complete(content, texts)[1]["type"] == "text"
@@ -163,7 +163,7 @@ def test_export_writes_files_and_copies_have_them(archive: Archive, tmp_path: Pa
     other: Any = InMemoryArchive()
     source: Any = archive
 
-    export(source, OWNER, tmp_path / "out")
+    export(source, SESSION, tmp_path / "out")
     copy(source, other)
 
     (file,) = (tmp_path / "out" / "attachments").iterdir()

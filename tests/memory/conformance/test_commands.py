@@ -5,10 +5,10 @@ from dataclasses import replace
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.records import mark
 from ebbtide.memory.archive.transfer import copy
-from ebbtide.memory.record import Event, Group, Owner, Tip
+from ebbtide.memory.record import Event, Group, Session, Tip
 from ebbtide.testing import InMemoryArchive
 from tests.memory.turns import (
-    OWNER,
+    SESSION,
     START,
     best_of_each,
     commit_all,
@@ -19,7 +19,7 @@ from tests.memory.turns import (
     visible,
 )
 
-OTHER = Owner("ann", "t2")
+OTHER = Session("ann", "t2")
 
 
 def command(*events: Event, after: int = 1, nonce: str = "") -> Group:
@@ -30,38 +30,38 @@ def command(*events: Event, after: int = 1, nonce: str = "") -> Group:
 
 def test_command_takes_no_number(archive: Archive) -> None:
     """It has the number of the turn that it follows, and the next turn follows it."""
-    first = archive.commit(OWNER, START, turn(1))
-    done = archive.commit(OWNER, first.tip, command(opened("a")))
-    second = archive.commit(OWNER, done.tip, turn(2))
+    first = archive.commit(SESSION, START, turn(1))
+    done = archive.commit(SESSION, first.tip, command(opened("a")))
+    second = archive.commit(SESSION, done.tip, turn(2))
 
     assert [one.turn for one in (first, done, second)] == [1, 1, 2]
     assert second.parent == done.id
-    assert archive.at(OWNER, second.tip).turns([0, 1, 2]) == (first, second)
-    assert archive.at(OWNER, second.tip).turns([0, 1, 2], commands=True) == (first, done, second)
-    assert archive.at(OWNER, second.tip).ids([1, 2]) == {1: first.id, 2: second.id}
+    assert archive.at(SESSION, second.tip).turns([0, 1, 2]) == (first, second)
+    assert archive.at(SESSION, second.tip).turns([0, 1, 2], commands=True) == (first, done, second)
+    assert archive.at(SESSION, second.tip).ids([1, 2]) == {1: first.id, 2: second.id}
 
 
 def test_command_before_the_first_turn(archive: Archive) -> None:
     """It has the number 0, and the first turn still has the number 1."""
-    done = archive.commit(OWNER, START, command(opened("a"), after=0))
-    first = archive.commit(OWNER, done.tip, turn(1, efforts=["a"]))
+    done = archive.commit(SESSION, START, command(opened("a"), after=0))
+    first = archive.commit(SESSION, done.tip, turn(1, efforts=["a"]))
 
     assert (done.turn, first.turn) == (0, 1)
-    assert archive.newest(OWNER) == first.tip
-    assert archive.at(OWNER, first.tip).turns([0], commands=True) == (done,)
-    assert archive.verify(OWNER) == ()
+    assert archive.newest(SESSION) == first.tip
+    assert archive.at(SESSION, first.tip).turns([0], commands=True) == (done,)
+    assert archive.verify(SESSION) == ()
 
 
 def test_command_changes_efforts_from_its_tip_on(archive: Archive) -> None:
     """The turn before it does not see what it opened; its tip and what follows do."""
-    first = archive.commit(OWNER, START, turn(1))
-    done = archive.commit(OWNER, first.tip, command(opened("a")))
-    second = archive.commit(OWNER, done.tip, turn(2))
+    first = archive.commit(SESSION, START, turn(1))
+    done = archive.commit(SESSION, first.tip, command(opened("a")))
+    second = archive.commit(SESSION, done.tip, turn(2))
 
-    seen = [effort_in(archive, OWNER, one.tip, "a") is not None for one in (first, done, second)]
+    seen = [effort_in(archive, SESSION, one.tip, "a") is not None for one in (first, done, second)]
 
     assert seen == [False, True, True]
-    assert [archive.at(OWNER, one.tip).efforts(9).total for one in (first, done, second)] == [
+    assert [archive.at(SESSION, one.tip).efforts(9).total for one in (first, done, second)] == [
         0,
         1,
         1,
@@ -72,77 +72,79 @@ def test_command_is_no_ambient_turn_and_in_no_log(archive: Archive) -> None:
     """Nothing that counts turns counts it."""
     tip = commit_all(archive, [turn(1, efforts=["a"], events=[opened("a")]), turn(2)])
 
-    done = archive.commit(OWNER, tip, command(concluded("a", "Renewed the certificate."), after=2))
+    done = archive.commit(
+        SESSION, tip, command(concluded("a", "Renewed the certificate."), after=2)
+    )
 
-    assert archive.at(OWNER, done.tip).turns_of(None, 9) == (2,)
-    assert archive.at(OWNER, done.tip).turns_of("a") == (1,)
-    found = best_of_each(archive.at(OWNER, done.tip), "certificate", 9)
+    assert archive.at(SESSION, done.tip).turns_of(None, 9) == (2,)
+    assert archive.at(SESSION, done.tip).turns_of("a") == (1,)
+    found = best_of_each(archive.at(SESSION, done.tip), "certificate", 9)
     assert [hit.effort for hit in found] == ["a"]
 
 
 def test_command_is_committed_once(archive: Archive) -> None:
     """A retry is the same commit; another nonce, or other events, make another one."""
-    first = archive.commit(OWNER, START, turn(1))
-    done = archive.commit(OWNER, first.tip, command(opened("a"), nonce="01"))
+    first = archive.commit(SESSION, START, turn(1))
+    done = archive.commit(SESSION, first.tip, command(opened("a"), nonce="01"))
 
-    again = archive.commit(OWNER, first.tip, command(opened("a"), nonce="01"))
-    repeated = archive.commit(OWNER, done.tip, command(opened("a"), nonce="02"))
-    beside = archive.commit(OWNER, first.tip, command(opened("b"), nonce="01"))
+    again = archive.commit(SESSION, first.tip, command(opened("a"), nonce="01"))
+    repeated = archive.commit(SESSION, done.tip, command(opened("a"), nonce="02"))
+    beside = archive.commit(SESSION, first.tip, command(opened("b"), nonce="01"))
 
     assert again == done
     assert len({done.id, repeated.id, beside.id}) == 3
-    assert {*archive.tips(OWNER)} == {repeated.tip, beside.tip}
+    assert {*archive.tips(SESSION)} == {repeated.tip, beside.tip}
 
 
 def test_branches_see_their_own_commands(archive: Archive) -> None:
     """What was done by hand on one branch is unknown on the other."""
-    first = archive.commit(OWNER, START, turn(1))
-    second = archive.commit(OWNER, first.tip, turn(2))
-    done = archive.commit(OWNER, first.tip, command(opened("a")))
-    other = archive.commit(OWNER, done.tip, turn(2, "beside"))
+    first = archive.commit(SESSION, START, turn(1))
+    second = archive.commit(SESSION, first.tip, turn(2))
+    done = archive.commit(SESSION, first.tip, command(opened("a")))
+    other = archive.commit(SESSION, done.tip, turn(2, "beside"))
 
-    assert effort_in(archive, OWNER, second.tip, "a") is None
-    assert effort_in(archive, OWNER, other.tip, "a") is not None
-    assert archive.at(OWNER, other.tip).turns([1, 2], commands=True) == (first, done, other)
+    assert effort_in(archive, SESSION, second.tip, "a") is None
+    assert effort_in(archive, SESSION, other.tip, "a") is not None
+    assert archive.at(SESSION, other.tip).turns([1, 2], commands=True) == (first, done, other)
     assert visible(archive, other.tip) == ["question 1", "beside"]
 
 
 def test_state_after_a_command(archive: Archive) -> None:
     """The state of a tip is that of its last commit, of an earlier turn the one it left."""
-    first = archive.commit(OWNER, START, replace(turn(1), state={"after": 0}))
-    done = archive.commit(OWNER, first.tip, command(opened("a")))
-    second = archive.commit(OWNER, done.tip, replace(turn(2), state={"after": 2}))
+    first = archive.commit(SESSION, START, replace(turn(1), state={"after": 0}))
+    done = archive.commit(SESSION, first.tip, command(opened("a")))
+    second = archive.commit(SESSION, done.tip, replace(turn(2), state={"after": 2}))
 
-    found = [archive.at(OWNER, tip).saved() for tip in (first.tip, done.tip, second.tip)]
+    found = [archive.at(SESSION, tip).saved() for tip in (first.tip, done.tip, second.tip)]
 
     assert [saved and saved.state["after"] for saved in found] == [0, 1, 2]
-    earlier = archive.at(OWNER, Tip(1, second.id)).saved()
+    earlier = archive.at(SESSION, Tip(1, second.id)).saved()
     assert earlier is not None
     assert earlier.tip == done.tip
 
 
 def test_messages_find_the_command_after_their_turn(archive: Archive) -> None:
     """Whoever knows a turn by its last message goes on from the command that followed it."""
-    first = archive.commit(OWNER, START, turn(1))
-    done = archive.commit(OWNER, first.tip, command(opened("a")))
+    first = archive.commit(SESSION, START, turn(1))
+    done = archive.commit(SESSION, first.tip, command(opened("a")))
     ends = mark(first.messages)
 
-    assert archive.ended(OWNER, [ends]) == ((ends, done.tip), (ends, first.tip))
+    assert archive.ended(SESSION, [ends]) == ((ends, done.tip), (ends, first.tip))
 
 
 def test_erased_summary_of_a_command(archive: Archive) -> None:
     """A summary that a command wrote is emptied with its log, and the command stays sound."""
     tip = commit_all(archive, [turn(1, "the password", efforts=["a"], events=[opened("a")])])
-    done = archive.commit(OWNER, tip, command(concluded("a", "It was about the password.")))
+    done = archive.commit(SESSION, tip, command(concluded("a", "It was about the password.")))
 
-    archive.erase(OWNER, done.tip, 1)
+    archive.erase(SESSION, done.tip, 1)
 
-    effort = effort_in(archive, OWNER, done.tip, "a")
+    effort = effort_in(archive, SESSION, done.tip, "a")
     assert effort is not None
     assert effort.stale
-    assert not [finding for finding in archive.verify(OWNER) if finding.fatal]
-    archive.resummarised(OWNER, done.tip, replace(effort, summary="Something.", stale=False))
-    renewed = effort_in(archive, OWNER, done.tip, "a")
+    assert not [finding for finding in archive.verify(SESSION) if finding.fatal]
+    archive.resummarised(SESSION, done.tip, replace(effort, summary="Something.", stale=False))
+    renewed = effort_in(archive, SESSION, done.tip, "a")
     assert renewed is not None
     assert renewed.summary == "Something."
 
@@ -150,23 +152,23 @@ def test_erased_summary_of_a_command(archive: Archive) -> None:
 def test_other_sessions_find_what_a_command_concluded(archive: Archive) -> None:
     """The tip that they are given is the command's, which sees the effort concluded."""
     tip = commit_all(archive, [turn(1, efforts=["a"], events=[opened("a")])])
-    done = archive.commit(OWNER, tip, command(concluded("a", "Chose ochre.")))
+    done = archive.commit(SESSION, tip, command(concluded("a", "Chose ochre.")))
 
     (found,) = archive.elsewhere(OTHER, None, 9)
 
     assert found.tip == done.tip
-    effort = effort_in(archive, OWNER, found.tip, "a")
+    effort = effort_in(archive, SESSION, found.tip, "a")
     assert effort is not None
     assert effort.status == "concluded"
 
 
 def test_copied_session_keeps_its_commands(archive: InMemoryArchive) -> None:
     """A copy has the same commits under the same ids."""
-    first = archive.commit(OWNER, START, turn(1))
-    done = archive.commit(OWNER, first.tip, command(opened("a"), nonce="01"))
-    second = archive.commit(OWNER, done.tip, turn(2))
+    first = archive.commit(SESSION, START, turn(1))
+    done = archive.commit(SESSION, first.tip, command(opened("a"), nonce="01"))
+    second = archive.commit(SESSION, done.tip, turn(2))
 
     with InMemoryArchive() as target:
         copy(archive, target)
-        assert target.at(OWNER, second.tip).turns([1, 2], commands=True) == (first, done, second)
-        assert target.verify(OWNER) == ()
+        assert target.at(SESSION, second.tip).turns([1, 2], commands=True) == (first, done, second)
+        assert target.verify(SESSION) == ()

@@ -16,9 +16,9 @@ from sqlalchemy import Connection, event
 from ebbtide import SqlArchive
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.attachments import data_of
-from ebbtide.memory.record import Group, Owner, Part, Tip, commit_id
+from ebbtide.memory.record import Group, Part, Session, Tip, commit_id
 from tests.draws import examples
-from tests.memory.turns import OWNER, START, answer, commit_all, human, opened, turn, visible
+from tests.memory.turns import SESSION, START, answer, commit_all, human, opened, turn, visible
 
 THREADS = itertools.count()
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -64,17 +64,17 @@ def test_nothing_is_computed_while_others_wait(archive: SqlArchive) -> None:
         *(1, (human(" ".join(map(hex, range(9_999)))), *rounds.messages), "2026-01-01"),
         events=(opened("e"),),
         nonce="ab" * 8,
-        part=archive.add_part(OWNER, rounds),
+        part=archive.add_part(SESSION, rounds),
     )
-    tip = archive.commit(OWNER, START, turn(1)).tip
+    tip = archive.commit(SESSION, START, turn(1)).tip
 
     hooks = (("begin", begin), ("commit", end), ("rollback", end))
     for name, hook in hooks:
         event.listen(archive.database._engine, name, hook)
-    archive.attach(OWNER, data_of([[file]]))
-    archive.add_part(OWNER, rounds)
+    archive.attach(SESSION, data_of([[file]]))
+    archive.add_part(SESSION, rounds)
     archive.commit(
-        OWNER,
+        SESSION,
         tip,
         replace(
             pasted, messages=(*pasted.messages, {"type": "human", "data": {"content": [file]}})
@@ -85,21 +85,21 @@ def test_nothing_is_computed_while_others_wait(archive: SqlArchive) -> None:
 
     assert "ebbtide.memory.archive.index" in called
     assert not [name for name in called if ".memory.search." in name or "compress" in name]
-    assert archive.parts(OWNER, pasted.part) == (rounds,)
+    assert archive.parts(SESSION, pasted.part) == (rounds,)
 
 
 def test_first_turn_has_no_parent(archive: Archive) -> None:
     """The first turn of a session follows nothing."""
-    record = archive.commit(OWNER, START, turn(1))
+    record = archive.commit(SESSION, START, turn(1))
 
     assert (record.turn, record.parent) == (1, "")
 
 
 def test_record_names_its_parent(archive: Archive) -> None:
     """A record's parent is the id of the tip it was committed after."""
-    first = archive.commit(OWNER, START, turn(1))
+    first = archive.commit(SESSION, START, turn(1))
 
-    second = archive.commit(OWNER, first.tip, turn(2))
+    second = archive.commit(SESSION, first.tip, turn(2))
 
     assert second.parent == first.id
 
@@ -107,28 +107,28 @@ def test_record_names_its_parent(archive: Archive) -> None:
 def test_committed_is_what_is_read(archive: Archive) -> None:
     """Reading a turn gives the record that the commit returned."""
     group = turn(1, efforts=["a", "b"], events=[opened("a"), opened("b")])
-    record = archive.commit(OWNER, START, group)
+    record = archive.commit(SESSION, START, group)
 
-    assert archive.at(OWNER, record.tip).turns([1]) == (record,)
+    assert archive.at(SESSION, record.tip).turns([1]) == (record,)
 
 
 def test_retry_is_stored_once(archive: Archive) -> None:
     """Committing the same group after the same tip again returns the record that is there."""
     before = commit_all(archive, [turn(1)])
-    first = archive.commit(OWNER, before, turn(2))
+    first = archive.commit(SESSION, before, turn(2))
 
-    again = archive.commit(OWNER, before, turn(2))
+    again = archive.commit(SESSION, before, turn(2))
 
     assert again == first
-    assert archive.tips(OWNER) == (first.tip,)
+    assert archive.tips(SESSION) == (first.tip,)
 
 
 def test_retry_of_an_older_turn_is_stored_once(archive: Archive) -> None:
     """A retry finds its record also when later turns follow it."""
-    first = archive.commit(OWNER, START, turn(1))
+    first = archive.commit(SESSION, START, turn(1))
     commit_all(archive, [turn(2), turn(3)], first.tip)
 
-    assert archive.commit(OWNER, START, turn(1)) == first
+    assert archive.commit(SESSION, START, turn(1)) == first
 
 
 def test_turn_numbers_may_jump(archive: Archive) -> None:
@@ -141,34 +141,34 @@ def test_turn_numbers_may_jump(archive: Archive) -> None:
 def test_aborted_turn_says_so(archive: Archive) -> None:
     """The status of a turn is read back."""
     group = Group(1, (human("hi"),), "2026-01-01", status="aborted")
-    record = archive.commit(OWNER, START, group)
+    record = archive.commit(SESSION, START, group)
 
-    assert archive.at(OWNER, record.tip).turns([1])[0].status == "aborted"
+    assert archive.at(SESSION, record.tip).turns([1])[0].status == "aborted"
 
 
 def test_empty_group_is_a_turn(archive: Archive) -> None:
     """A group without messages is stored like any other."""
-    record = archive.commit(OWNER, START, Group(1, (), "2026-01-01"))
+    record = archive.commit(SESSION, START, Group(1, (), "2026-01-01"))
 
-    assert archive.at(OWNER, record.tip).turns([1]) == (record,)
+    assert archive.at(SESSION, record.tip).turns([1]) == (record,)
 
 
 def test_what_json_cannot_hold_becomes_a_marker(archive: Archive) -> None:
     """A value that JSON cannot hold is stored as a marker that names its type, once."""
     group = Group(1, (human("hi", artifact={"raw": b"x", "kinds": {1}}),), "2026-01-01")
-    record = archive.commit(OWNER, START, group)
+    record = archive.commit(SESSION, START, group)
 
     assert record.messages[0]["data"]["artifact"] == {
         "raw": {"ebbtide_unserialisable": "builtins.bytes"},
         "kinds": {"ebbtide_unserialisable": "builtins.set"},
     }
-    assert archive.commit(OWNER, START, group) == record
-    assert archive.verify(OWNER) == ()
+    assert archive.commit(SESSION, START, group) == record
+    assert archive.verify(SESSION) == ()
 
 
 def test_lone_surrogates_are_replaced(archive: Archive) -> None:
     """A lone surrogate, which UTF-8 cannot hold, is stored as U+FFFD."""
-    record = archive.commit(OWNER, START, turn(1, "a\ud800b"))
+    record = archive.commit(SESSION, START, turn(1, "a\ud800b"))
 
     assert visible(archive, record.tip) == ["a\ufffdb"]
 
@@ -189,9 +189,9 @@ def test_lone_surrogates_are_replaced(archive: Archive) -> None:
 def test_odd_text_is_kept(archive: Archive, text: str) -> None:
     """Any text is read back as it was."""
     group = Group(1, (human(text), answer(text)), "2026-01-01")
-    record = archive.commit(OWNER, START, group)
+    record = archive.commit(SESSION, START, group)
 
-    assert archive.at(OWNER, record.tip).turns([1])[0].messages == group.messages
+    assert archive.at(SESSION, record.tip).turns([1])[0].messages == group.messages
 
 
 @given(messages=MESSAGES, events=st.lists(st.fixed_dictionaries({"type": TEXT, "x": JSON})))
@@ -200,12 +200,12 @@ def test_anything_is_kept(
     archive: Archive, messages: tuple[dict[str, Any], ...], events: list[dict[str, Any]]
 ) -> None:
     """Messages and events of any content are read back equal, with an id that matches."""
-    owner = Owner("ann", f"t{next(THREADS)}")
+    session = Session("ann", f"t{next(THREADS)}")
     group = Group(1, messages, "2026-01-01", events=tuple({**e, "type": "other"} for e in events))
-    record = archive.commit(owner, Tip(), group)
+    record = archive.commit(session, Tip(), group)
 
-    found = archive.at(owner, record.tip).turns([1])[0]
+    found = archive.at(session, record.tip).turns([1])[0]
 
     assert found.messages == messages
     assert found.id == commit_id("", "", messages)
-    assert archive.verify(owner) == ()
+    assert archive.verify(session) == ()

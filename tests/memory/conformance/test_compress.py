@@ -5,8 +5,8 @@ import pytest
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.compressions import Compression, Item, Kind
 from ebbtide.memory.errors import ArchiveError
-from ebbtide.memory.record import Owner, Tip
-from tests.memory.turns import OWNER, START, commit_all, opened, turn
+from ebbtide.memory.record import Session, Tip
+from tests.memory.turns import SESSION, START, commit_all, opened, turn
 
 PORT = Item(Kind.FACT, "It listens on port 8443.", 1)
 NEWER = Item(Kind.FACT, "It listens on port 9443.", 2)
@@ -28,53 +28,53 @@ def test_compression_is_read_back_as_it_was_stored(archive: Archive) -> None:
     """Items, background and method come back equal, whatever script they are in."""
     tip = talked(archive)
     chinese = Item(Kind.CONSTRAINT, "端口不能改。\n“绝不”", 2, superseded_by=PORT.key)
-    stored = archive.commit_compression(OWNER, tip, made(tip, PORT, chinese))
+    stored = archive.commit_compression(SESSION, tip, made(tip, PORT, chinese))
 
-    assert archive.at(OWNER, tip).compression("a") == stored == made(tip, PORT, chinese)
+    assert archive.at(SESSION, tip).compression("a") == stored == made(tip, PORT, chinese)
 
 
 def test_there_is_none_before_one_is_made(archive: Archive) -> None:
-    """Neither another effort, another turn, another owner, nor an unknown session has one."""
+    """Neither another effort, another turn, another session, nor an unknown session has one."""
     tip = talked(archive)
-    archive.commit_compression(OWNER, tip, made(tip))
+    archive.commit_compression(SESSION, tip, made(tip))
 
-    assert archive.at(OWNER, tip).compression("b") is None
-    assert archive.at(OWNER, Tip(2, tip.id)).compression("a") is None
-    assert archive.at(Owner("eve", OWNER.thread), tip).compression("a") is None
-    assert archive.at(Owner("eve", "unknown"), tip).compression("a") is None
+    assert archive.at(SESSION, tip).compression("b") is None
+    assert archive.at(SESSION, Tip(2, tip.id)).compression("a") is None
+    assert archive.at(Session("eve", SESSION.thread), tip).compression("a") is None
+    assert archive.at(Session("eve", "unknown"), tip).compression("a") is None
 
 
 def test_retry_keeps_the_first_one(archive: Archive) -> None:
     """What a resumed run makes in its place is not stored: the first one stays."""
     tip = talked(archive)
-    first = archive.commit_compression(OWNER, tip, made(tip, PORT))
+    first = archive.commit_compression(SESSION, tip, made(tip, PORT))
 
-    again = archive.commit_compression(OWNER, tip, made(tip, NEWER))
+    again = archive.commit_compression(SESSION, tip, made(tip, NEWER))
 
-    assert again == first == archive.at(OWNER, tip).compression("a")
+    assert again == first == archive.at(SESSION, tip).compression("a")
 
 
 def test_newest_one_counts_and_older_turns_see_the_older(archive: Archive) -> None:
     """A state that went back sees what there was then."""
     before = talked(archive, 3)
-    first = archive.commit_compression(OWNER, before, made(before, PORT))
+    first = archive.commit_compression(SESSION, before, made(before, PORT))
     after = talked(archive, 5, before)
-    second = archive.commit_compression(OWNER, after, made(after, NEWER, through=3))
+    second = archive.commit_compression(SESSION, after, made(after, NEWER, through=3))
 
-    assert archive.at(OWNER, before).compression("a") == first
-    assert archive.at(OWNER, after).compression("a") == second
+    assert archive.at(SESSION, before).compression("a") == first
+    assert archive.at(SESSION, after).compression("a") == second
 
 
 def test_branches_see_their_own_and_what_was_before_them(archive: Archive) -> None:
     """A fork sees what its past made and nothing of its sibling."""
     tip = talked(archive, 3)
-    shared = archive.commit_compression(OWNER, tip, made(tip))
+    shared = archive.commit_compression(SESSION, tip, made(tip))
     left = commit_all(archive, [turn(4, "left", ["a"])], tip)
     right = commit_all(archive, [turn(4, "right", ["a"])], tip)
-    own = archive.commit_compression(OWNER, left, made(left, NEWER, through=3))
+    own = archive.commit_compression(SESSION, left, made(left, NEWER, through=3))
 
-    assert archive.at(OWNER, left).compression("a") == own
-    assert archive.at(OWNER, right).compression("a") == shared
+    assert archive.at(SESSION, left).compression("a") == own
+    assert archive.at(SESSION, right).compression("a") == shared
 
 
 def test_two_branches_keep_one_each_for_the_same_turn(archive: Archive) -> None:
@@ -82,11 +82,11 @@ def test_two_branches_keep_one_each_for_the_same_turn(archive: Archive) -> None:
     tip = talked(archive, 3)
     left = commit_all(archive, [turn(4, "left", ["a"])], tip)
     right = commit_all(archive, [turn(4, "right", ["a"])], tip)
-    first = archive.commit_compression(OWNER, left, made(left, PORT))
-    second = archive.commit_compression(OWNER, right, made(right, NEWER))
+    first = archive.commit_compression(SESSION, left, made(left, PORT))
+    second = archive.commit_compression(SESSION, right, made(right, NEWER))
 
-    assert archive.at(OWNER, left).compression("a") == first
-    assert archive.at(OWNER, right).compression("a") == second
+    assert archive.at(SESSION, left).compression("a") == first
+    assert archive.at(SESSION, right).compression("a") == second
 
 
 def test_one_made_for_another_turn_is_refused(archive: Archive) -> None:
@@ -94,7 +94,7 @@ def test_one_made_for_another_turn_is_refused(archive: Archive) -> None:
     tip = talked(archive)
 
     with pytest.raises(ArchiveError, match="made after turn 2"):
-        archive.commit_compression(OWNER, tip, made(Tip(2, tip.id)))
+        archive.commit_compression(SESSION, tip, made(Tip(2, tip.id)))
 
 
 def test_erased_turn_leaves_the_compressions_that_were_made_from_it(archive: Archive) -> None:
@@ -102,11 +102,11 @@ def test_erased_turn_leaves_the_compressions_that_were_made_from_it(archive: Arc
     tip = talked(archive, 3)
     old = Item(Kind.FACT, PORT.quote, 1, superseded_by=NEWER.key)
     other = Item(Kind.DECISION, "We use TLS.", 1)
-    archive.commit_compression(OWNER, tip, made(tip, old, other, NEWER))
+    archive.commit_compression(SESSION, tip, made(tip, old, other, NEWER))
 
-    archive.erase(OWNER, tip, 2)
+    archive.erase(SESSION, tip, 2)
 
-    after = archive.at(OWNER, tip).compression("a")
+    after = archive.at(SESSION, tip).compression("a")
     assert after is not None
     assert after.items == (PORT, other)
     assert (after.background, after.stale, after.through) == ("", True, 2)
@@ -115,9 +115,9 @@ def test_erased_turn_leaves_the_compressions_that_were_made_from_it(archive: Arc
 def test_erasing_what_was_not_compressed_changes_no_compression(archive: Archive) -> None:
     """A turn that still stands in the context, or of another effort, is in none."""
     tip = commit_all(archive, [turn(4, efforts=["b"], events=[opened("b")])], talked(archive, 3))
-    kept = archive.commit_compression(OWNER, tip, made(tip))
+    kept = archive.commit_compression(SESSION, tip, made(tip))
 
-    archive.erase(OWNER, tip, 3)
-    archive.erase(OWNER, tip, 4)
+    archive.erase(SESSION, tip, 3)
+    archive.erase(SESSION, tip, 4)
 
-    assert archive.at(OWNER, tip).compression("a") == kept
+    assert archive.at(SESSION, tip).compression("a") == kept

@@ -5,7 +5,7 @@ import pytest
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.record import Group, Tip
-from tests.memory.turns import OWNER, START, commit_all, concluded, effort_in, opened, turn
+from tests.memory.turns import SESSION, START, commit_all, concluded, effort_in, opened, turn
 
 UPDATED = {"type": "goal_updated", "effort": "a", "goal": "better"}
 
@@ -24,7 +24,7 @@ def test_effort_is_as_its_last_change_left_it(archive: Archive) -> None:
     """An effort has what the event of its last status change says."""
     tip = commit_all(archive, life())
 
-    assert effort_in(archive, OWNER, tip, "a") == Effort(
+    assert effort_in(archive, SESSION, tip, "a") == Effort(
         "a", "concluded", summary="Done.", keywords=("k",), tokens=9, turn=4
     )
 
@@ -36,7 +36,7 @@ def test_effort_goes_back_with_the_tip(archive: Archive, number: int, goal: str 
     """An effort is seen as it was at the tip."""
     tip = commit_all(archive, life())
 
-    effort = effort_in(archive, OWNER, Tip(number, tip.id), "a")
+    effort = effort_in(archive, SESSION, Tip(number, tip.id), "a")
 
     assert (effort and effort.goal) == goal
 
@@ -45,12 +45,12 @@ def test_list_goes_on_after_efforts_that_nobody_asked_for_by_name(archive: Archi
     """What was listed alone stays in the list when another turn is committed."""
     events = [opened(name) for name in "abc"]
     tip = commit_all(archive, [turn(1, "no secret"), turn(2, efforts=["a"], events=events)])
-    archive.erase(OWNER, tip, 1)  # all is read anew
-    archive.at(OWNER, tip).efforts(3)
+    archive.erase(SESSION, tip, 1)  # all is read anew
+    archive.at(SESSION, tip).efforts(3)
 
-    tip = archive.commit(OWNER, tip, turn(3, efforts=["a"], events=[concluded("a", "Done.")])).tip
+    tip = archive.commit(SESSION, tip, turn(3, efforts=["a"], events=[concluded("a", "Done.")])).tip
 
-    listed = archive.at(OWNER, tip).efforts(3)
+    listed = archive.at(SESSION, tip).efforts(3)
     assert ([effort.id for effort in listed.efforts], listed.total) == (["a", "c", "b"], 3)
 
 
@@ -59,7 +59,7 @@ def test_last_change_of_one_turn_wins(archive: Archive) -> None:
     events = [opened("a"), concluded("a", "At once.")]
     tip = commit_all(archive, [turn(1, efforts=["a"], events=events)])
 
-    effort = effort_in(archive, OWNER, tip, "a")
+    effort = effort_in(archive, SESSION, tip, "a")
 
     assert effort is not None
     assert (effort.status, effort.summary) == ("concluded", "At once.")
@@ -69,16 +69,16 @@ def test_unknown_effort_is_none(archive: Archive) -> None:
     """There is no effort that no visible turn names."""
     tip = commit_all(archive, life())
 
-    assert effort_in(archive, OWNER, tip, "b") is None
-    assert effort_in(archive, OWNER, tip, "\ud800") is None
-    assert archive.at(OWNER, tip).turns_of("b") == ()
+    assert effort_in(archive, SESSION, tip, "b") is None
+    assert effort_in(archive, SESSION, tip, "\ud800") is None
+    assert archive.at(SESSION, tip).turns_of("b") == ()
 
 
 def test_turns_of_an_effort(archive: Archive) -> None:
     """The turns of an effort are those that belong to it, ascending."""
     tip = commit_all(archive, life())
 
-    assert archive.at(OWNER, tip).turns_of("a") == (1, 2, 4)
+    assert archive.at(SESSION, tip).turns_of("a") == (1, 2, 4)
 
 
 def test_turn_of_two_efforts_is_in_both(archive: Archive) -> None:
@@ -86,8 +86,8 @@ def test_turn_of_two_efforts_is_in_both(archive: Archive) -> None:
     events = [concluded("a", "Done."), opened("b")]
     tip = commit_all(archive, [turn(1, efforts=["b", "a"], events=events)])
 
-    assert archive.at(OWNER, tip).turns_of("a") == archive.at(OWNER, tip).turns_of("b") == (1,)
-    assert archive.at(OWNER, tip).turns_of(None, 9) == ()
+    assert archive.at(SESSION, tip).turns_of("a") == archive.at(SESSION, tip).turns_of("b") == (1,)
+    assert archive.at(SESSION, tip).turns_of(None, 9) == ()
 
 
 def test_list_is_newest_first_and_bounded(archive: Archive) -> None:
@@ -95,7 +95,7 @@ def test_list_is_newest_first_and_bounded(archive: Archive) -> None:
     groups = [turn(n, efforts=[f"e{n}"], events=[opened(f"e{n}")]) for n in range(1, 6)]
     tip = commit_all(archive, [*groups, turn(6, events=[concluded("e2", "Done.")])])
 
-    found = archive.at(OWNER, tip).efforts(3)
+    found = archive.at(SESSION, tip).efforts(3)
 
     assert [effort.id for effort in found.efforts] == ["e2", "e5", "e4"]
     assert found.total == 5
@@ -105,18 +105,21 @@ def test_list_of_no_efforts(archive: Archive) -> None:
     """A session without efforts lists none."""
     tip = commit_all(archive, [turn(1)])
 
-    assert (archive.at(OWNER, tip).efforts(3).efforts, archive.at(OWNER, tip).efforts(3).total) == (
+    assert (
+        archive.at(SESSION, tip).efforts(3).efforts,
+        archive.at(SESSION, tip).efforts(3).total,
+    ) == (
         (),
         0,
     )
-    assert archive.at(OWNER, START).efforts(3).total == 0
+    assert archive.at(SESSION, START).efforts(3).total == 0
 
 
 def test_other_events_change_no_effort(archive: Archive) -> None:
     """Events that are no status change make no effort."""
     tip = commit_all(archive, [turn(1, events=[{"type": "expanded", "effort": "a"}])])
 
-    assert archive.at(OWNER, tip).efforts(3).total == 0
+    assert archive.at(SESSION, tip).efforts(3).total == 0
 
 
 @pytest.mark.parametrize(
@@ -127,7 +130,7 @@ def test_any_name_is_kept(archive: Archive, name: str) -> None:
     """Whatever an effort is called, its turns and its texts are found again."""
     tip = commit_all(archive, [turn(1, efforts=[name], events=[opened(name)]), turn(2)])
 
-    assert archive.at(OWNER, tip).turns_of(name) == (1,)
-    assert archive.at(OWNER, tip).efforts(2).efforts[0].id == name
-    assert effort_in(archive, OWNER, tip, name) == archive.at(OWNER, tip).efforts(2).efforts[0]
-    assert archive.verify(OWNER) == ()
+    assert archive.at(SESSION, tip).turns_of(name) == (1,)
+    assert archive.at(SESSION, tip).efforts(2).efforts[0].id == name
+    assert effort_in(archive, SESSION, tip, name) == archive.at(SESSION, tip).efforts(2).efforts[0]
+    assert archive.verify(SESSION) == ()

@@ -8,11 +8,11 @@ import pytest
 from ebbtide.memory.archive.protocol import Archive, Found
 from ebbtide.memory.archive.vectors import MOST
 from ebbtide.memory.errors import EmbeddingError
-from ebbtide.memory.record import Group, Owner, Tip
+from ebbtide.memory.record import Group, Session, Tip
 from ebbtide.memory.search.embeddings import Embedder
 from tests.doubles import Concepts
 from tests.memory.turns import (
-    OWNER,
+    SESSION,
     START,
     answer,
     best_of_each,
@@ -43,7 +43,7 @@ class Fails(Concepts):
 
 def embedded(archive: Archive, model: Concepts | None = None, limit: int = 1_000) -> int:
     """Compute the missing vectors of the session, and return of how many turns."""
-    return archive.embed(OWNER, Embedder(model or Concepts(*SYNONYMS)), limit)
+    return archive.embed(SESSION, Embedder(model or Concepts(*SYNONYMS)), limit)
 
 
 def found(
@@ -51,11 +51,11 @@ def found(
     tip: Tip,
     query: str,
     model: Concepts | None = None,
-    owner: Owner = OWNER,
+    session: Session = SESSION,
 ) -> tuple[Found, ...]:
     """Return what a query finds by words and by meaning."""
     meaning = Embedder(model or Concepts(*SYNONYMS)).meaning(query, FLOOR)
-    return best_of_each(archive.at(owner, tip), query, 5, meaning)
+    return best_of_each(archive.at(session, tip), query, 5, meaning)
 
 
 def names(finds: Sequence[Found]) -> list[str | None]:
@@ -100,8 +100,8 @@ def test_a_heading_is_found(archive: Archive) -> None:
 def test_the_newest_heading_counts(archive: Archive) -> None:
     """What an effort was about before its summary was written anew is not what it is about now."""
     events = [concluded("pets", summary) for summary in ("kitten kitten kitten", "train train")]
-    tips = [archive.commit(OWNER, START, turn(1, "a", ["pets"], events[:1])).tip]
-    tips.append(archive.commit(OWNER, tips[0], turn(2, "b", ["pets"], events[1:])).tip)
+    tips = [archive.commit(SESSION, START, turn(1, "a", ["pets"], events[:1])).tip]
+    tips.append(archive.commit(SESSION, tips[0], turn(2, "b", ["pets"], events[1:])).tip)
     embedded(archive)
 
     assert [names(found(archive, tip, "cat")) for tip in tips] == [["pets"], []]
@@ -110,18 +110,20 @@ def test_the_newest_heading_counts(archive: Archive) -> None:
 def test_without_a_meaning_words_alone_count(archive: Archive) -> None:
     """A search that is given no meaning finds what it found before there were vectors."""
     tip = populate(archive)
-    before = best_of_each(archive.at(OWNER, tip), "login cat", 5)
+    before = best_of_each(archive.at(SESSION, tip), "login cat", 5)
     embedded(archive)
 
-    assert best_of_each(archive.at(OWNER, tip), "login cat", 5) == before
-    assert best_of_each(archive.at(OWNER, tip), "signin", 5) == ()
+    assert best_of_each(archive.at(SESSION, tip), "login cat", 5) == before
+    assert best_of_each(archive.at(SESSION, tip), "signin", 5) == ()
 
 
 def test_without_vectors_words_alone_count(archive: Archive) -> None:
     """A meaning is of no use as long as nothing was embedded."""
     tip = populate(archive)
 
-    assert found(archive, tip, "login cat") == best_of_each(archive.at(OWNER, tip), "login cat", 5)
+    assert found(archive, tip, "login cat") == best_of_each(
+        archive.at(SESSION, tip), "login cat", 5
+    )
 
 
 def test_what_has_no_vector_is_found_by_its_words(archive: Archive) -> None:
@@ -149,7 +151,7 @@ def test_a_query_without_content_finds_nothing(archive: Archive, query: str) -> 
     embedded(archive)
     meaning = Embedder(Concepts()).meaning("question x", FLOOR)
 
-    assert best_of_each(archive.at(OWNER, tip), query, 5, meaning) == ()
+    assert best_of_each(archive.at(SESSION, tip), query, 5, meaning) == ()
 
 
 def test_meaning_decides_between_equal_words(archive: Archive) -> None:
@@ -166,7 +168,7 @@ def test_each_turn_is_embedded_once(archive: Archive) -> None:
     """A second round finds nothing to do, and a new turn is all that the next one computes."""
     tip, model = populate(archive), Concepts()
     counts = [embedded(archive, model), embedded(archive, model)]
-    archive.commit(OWNER, tip, short(4, "new"))
+    archive.commit(SESSION, tip, short(4, "new"))
     counts.append(embedded(archive, model))
 
     assert counts == [3, 0, 1]
@@ -237,7 +239,7 @@ def test_a_vector_that_is_none_is_not_computed_again(archive: Archive, number: f
     tip = populate(archive)
     model.bend = lambda rows: [[number] * 8 for _ in rows]
 
-    assert [archive.embed(OWNER, embedder, 9) for _ in range(2)] == [3, 0]
+    assert [archive.embed(SESSION, embedder, 9) for _ in range(2)] == [3, 0]
     assert names(found(archive, tip, "train", Concepts(size=8))) == [None]
 
 
@@ -253,8 +255,8 @@ def test_odd_turns_are_embedded(archive: Archive) -> None:
 def test_a_branch_does_not_find_its_siblings(archive: Archive) -> None:
     """After a fork each side finds by meaning what it sees itself, common past included."""
     first = commit_all(archive, [short(1, "cat", "past")])
-    left = archive.commit(OWNER, first, short(2, "cat bug", "left")).tip
-    right = archive.commit(OWNER, first, short(2, "cat login", "right")).tip
+    left = archive.commit(SESSION, first, short(2, "cat bug", "left")).tip
+    right = archive.commit(SESSION, first, short(2, "cat login", "right")).tip
     embedded(archive)
 
     assert set(names(found(archive, left, "kitten"))) == {"past", "left"}
@@ -266,7 +268,7 @@ def test_an_effort_of_one_name_on_two_branches(archive: Archive) -> None:
     """The same name on two branches is two efforts, each with a heading of its own."""
     events = [concluded("pet", summary) for summary in ("cat cat cat", "train train train")]
     tips = [
-        archive.commit(OWNER, START, turn(1, f"{at}", ["pet"], [event])).tip
+        archive.commit(SESSION, START, turn(1, f"{at}", ["pet"], [event])).tip
         for at, event in enumerate(events)
     ]
     embedded(archive)
@@ -274,21 +276,21 @@ def test_an_effort_of_one_name_on_two_branches(archive: Archive) -> None:
     assert [names(found(archive, tip, "kitten")) for tip in tips] == [["pet"], []]
 
 
-@pytest.mark.parametrize("owner", [Owner("bob", "t1"), Owner("", "t1")])
-def test_another_owner_finds_nothing(archive: Archive, owner: Owner) -> None:
+@pytest.mark.parametrize("session", [Session("bob", "t1"), Session("", "t1")])
+def test_another_owner_finds_nothing(archive: Archive, session: Session) -> None:
     """Neither another user, nor another thread, nor another namespace sees what is stored."""
     tip = populate(archive)
     embedded(archive)
 
-    assert found(archive, tip, "ashen kitten", owner=owner) == ()
+    assert found(archive, tip, "ashen kitten", session=session) == ()
 
 
 def test_the_nearest_of_another_branch_hide_none_of_this_one(archive: Archive) -> None:
     """A turn is found by its meaning though more nearer ones are on a branch that was left."""
     embedder = Embedder(Concepts(*SYNONYMS))
-    tip = archive.commit(OWNER, START, short(1, "The cat is away."), embedder).tip
-    archive.commit(OWNER, tip, short(2, "\n\n".join(["cat " * 200] * (MOST + 10))), embedder)
-    tip = archive.commit(OWNER, tip, short(2, "Nothing."), embedder).tip
+    tip = archive.commit(SESSION, START, short(1, "The cat is away."), embedder).tip
+    archive.commit(SESSION, tip, short(2, "\n\n".join(["cat " * 200] * (MOST + 10))), embedder)
+    tip = archive.commit(SESSION, tip, short(2, "Nothing."), embedder).tip
 
     assert [one.turn for one in found(archive, tip, "kitten")] == [1]
 
@@ -296,8 +298,8 @@ def test_the_nearest_of_another_branch_hide_none_of_this_one(archive: Archive) -
 def test_older_turns_that_get_vectors_after_a_search_are_found(archive: Archive) -> None:
     """A turn whose vector is added last is found, although newer ones were read before it."""
     embedder = Embedder(Concepts(*SYNONYMS))
-    tip = archive.commit(OWNER, START, short(1, "cat")).tip
-    tip = archive.commit(OWNER, tip, short(2, "train to Rome"), embedder).tip
+    tip = archive.commit(SESSION, START, short(1, "cat")).tip
+    tip = archive.commit(SESSION, tip, short(2, "train to Rome"), embedder).tip
     before = found(archive, tip, "kitten")
     embedded(archive)
 
@@ -310,7 +312,7 @@ def test_an_erased_turn_is_not_found_by_what_it_meant(archive: Archive) -> None:
     tip = populate(archive)
     embedded(archive)
     before = found(archive, tip, "kitten")
-    archive.erase(OWNER, tip, 2)
+    archive.erase(SESSION, tip, 2)
 
     assert [one.turn for one in before] == [2]
     assert found(archive, tip, "kitten") == ()
@@ -322,10 +324,10 @@ def test_what_an_erasure_rewrote_is_embedded_again(archive: Archive) -> None:
     tip = commit_all(archive, [turn(1, "kitten", ["a"], begun), turn(2, "so", ["a"], done)])
     assert (embedded(archive), embedded(archive)) == (2, 0)
 
-    archive.erase(OWNER, tip, 1)
+    archive.erase(SESSION, tip, 1)
     assert embedded(archive) == 2
 
-    (effort,) = archive.at(OWNER, tip).efforts(1).efforts
-    archive.resummarised(OWNER, tip, replace(effort, summary="The login was mended."))
+    (effort,) = archive.at(SESSION, tip).efforts(1).efforts
+    archive.resummarised(SESSION, tip, replace(effort, summary="The login was mended."))
     assert embedded(archive) == 1
     assert names(found(archive, tip, "signin")) == ["a"]

@@ -6,9 +6,9 @@ import pytest
 
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.errors import SessionNotFoundError, TurnNotFoundError
-from ebbtide.memory.record import Group, Owner, Tip
+from ebbtide.memory.record import Group, Session, Tip
 from tests.memory.turns import (
-    OWNER,
+    SESSION,
     best_of_each,
     commit_all,
     concluded,
@@ -24,11 +24,11 @@ SAID = "The safe opens with seven left, nine right."
 def test_erased_turn_keeps_its_place_without_text(archive: Archive) -> None:
     """The record stays where it was, with its id, and has no messages."""
     tip = commit_all(archive, [turn(1), turn(2, SAID), turn(3)])
-    (before,) = archive.at(OWNER, tip).turns([2])
+    (before,) = archive.at(SESSION, tip).turns([2])
 
-    erased = archive.erase(OWNER, tip, 2)
+    erased = archive.erase(SESSION, tip, 2)
 
-    (after,) = archive.at(OWNER, tip).turns([2])
+    (after,) = archive.at(SESSION, tip).turns([2])
     assert (after.status, after.messages, after.id) == ("erased", (), before.id)
     assert (erased.turn, erased.id) == (2, before.id)
     assert (erased.quoted, erased.elsewhere) == ((), ())
@@ -37,12 +37,12 @@ def test_erased_turn_keeps_its_place_without_text(archive: Archive) -> None:
 def test_other_turns_stay_and_the_session_goes_on(archive: Archive) -> None:
     """What came before and after is unchanged, and the next turn follows."""
     tip = commit_all(archive, [turn(1), turn(2, SAID), turn(3)])
-    others = archive.at(OWNER, tip).turns([1, 3])
+    others = archive.at(SESSION, tip).turns([1, 3])
 
-    archive.erase(OWNER, tip, 2)
+    archive.erase(SESSION, tip, 2)
 
-    record = archive.commit(OWNER, tip, turn(4))
-    assert archive.at(OWNER, tip).turns([1, 3]) == others
+    record = archive.commit(SESSION, tip, turn(4))
+    assert archive.at(SESSION, tip).turns([1, 3]) == others
     assert record.parent == tip.id
 
 
@@ -50,9 +50,9 @@ def test_retry_of_an_erased_turn_does_not_bring_it_back(archive: Archive) -> Non
     """The turn committed once more finds its place taken by the tombstone."""
     first = commit_all(archive, [turn(1)])
     tip = commit_all(archive, [turn(2, SAID)], first)
-    archive.erase(OWNER, tip, 2)
+    archive.erase(SESSION, tip, 2)
 
-    again = archive.commit(OWNER, first, turn(2, SAID))
+    again = archive.commit(SESSION, first, turn(2, SAID))
 
     assert (again.status, again.messages, again.tip) == ("erased", (), tip)
 
@@ -60,10 +60,10 @@ def test_retry_of_an_erased_turn_does_not_bring_it_back(archive: Archive) -> Non
 def test_erased_last_turn_can_be_gone_on_from(archive: Archive) -> None:
     """A tip that was erased is a place to go on from and to fork from."""
     tip = commit_all(archive, [turn(1), turn(2, SAID)])
-    archive.erase(OWNER, tip, 2)
+    archive.erase(SESSION, tip, 2)
 
-    record = archive.commit(OWNER, tip, turn(3))
-    forked = archive.commit(OWNER, tip, turn(3, "another"))
+    record = archive.commit(SESSION, tip, turn(3))
+    forked = archive.commit(SESSION, tip, turn(3, "another"))
 
     assert (record.parent, forked.parent) == (tip.id, tip.id)
 
@@ -71,24 +71,24 @@ def test_erased_last_turn_can_be_gone_on_from(archive: Archive) -> None:
 def test_search_does_not_find_it(archive: Archive) -> None:
     """What only the erased turn said is not found any more."""
     tip = commit_all(archive, [turn(1), turn(2, SAID), turn(3)])
-    assert [found.turn for found in best_of_each(archive.at(OWNER, tip), "safe", 9)] == [2]
+    assert [found.turn for found in best_of_each(archive.at(SESSION, tip), "safe", 9)] == [2]
 
-    archive.erase(OWNER, tip, 2)
+    archive.erase(SESSION, tip, 2)
 
-    assert best_of_each(archive.at(OWNER, tip), "safe opens seven", 9) == ()
+    assert best_of_each(archive.at(SESSION, tip), "safe opens seven", 9) == ()
 
 
 def test_turn_that_says_the_same_is_named_and_stays(archive: Archive) -> None:
     """An edited version of the turn, and a later one that quotes it, are named and not touched."""
     first = commit_all(archive, [turn(1)])
     tip = commit_all(archive, [turn(2, SAID), turn(3, f'You said: "{SAID}" Why?')], first)
-    edited = archive.commit(OWNER, first, turn(2, f"{SAID} Please."))
+    edited = archive.commit(SESSION, first, turn(2, f"{SAID} Please."))
 
-    erased = archive.erase(OWNER, tip, 2)
+    erased = archive.erase(SESSION, tip, 2)
 
     assert {*erased.quoted} == {tip, edited.tip}
     assert visible(archive, edited.tip)[-1] == f"{SAID} Please."
-    assert archive.at(OWNER, tip).turns([3])[0].status == "done"
+    assert archive.at(SESSION, tip).turns([3])[0].status == "done"
 
 
 @pytest.mark.parametrize("kept", [{}, {"Password": "mat"}])
@@ -109,16 +109,16 @@ def test_state_block_keeps_what_the_turn_did_not_write(
     said = [blocked(2, kept), blocked(3, told), after, blocked(5, {"Goal": "tidy", **told})]
     tip = commit_all(archive, said, first)
 
-    archive.erase(OWNER, tip, 3)
+    archive.erase(SESSION, tip, 3)
 
     saved = [
-        archive.at(OWNER, one).saved() for one in (sibling, Tip(3, tip.id), Tip(4, tip.id), tip)
+        archive.at(SESSION, one).saved() for one in (sibling, Tip(3, tip.id), Tip(4, tip.id), tip)
     ]
     assert [one and one.state["memory"]["anchor"] for one in saved] == [
         *(told, kept, kept),
         {"Goal": "tidy", **kept},
     ]
-    records = archive.at(OWNER, tip).turns([3, 5])
+    records = archive.at(SESSION, tip).turns([3, 5])
     assert [event["anchor"] for record in records for event in record.events] == [
         kept,
         {"Goal": "tidy", **kept},
@@ -129,10 +129,10 @@ def test_same_words_in_another_turn_are_another_turn(archive: Archive) -> None:
     """Another turn of the very same content is named, not erased."""
     tip = commit_all(archive, [turn(1, SAID), turn(2, SAID)])
 
-    erased = archive.erase(OWNER, tip, 1)
+    erased = archive.erase(SESSION, tip, 1)
 
     assert [quoted.turn for quoted in erased.quoted] == [2]
-    assert archive.at(OWNER, tip).turns([2])[0].status == "done"
+    assert archive.at(SESSION, tip).turns([2])[0].status == "done"
 
 
 def test_summary_made_from_it_is_redacted_and_stale(archive: Archive) -> None:
@@ -145,9 +145,9 @@ def test_summary_made_from_it_is_redacted_and_stale(archive: Archive) -> None:
     ]
     tip = commit_all(archive, groups)
 
-    erased = archive.erase(OWNER, tip, 1)
+    erased = archive.erase(SESSION, tip, 1)
 
-    kept = archive.at(OWNER, tip).efforts(9).efforts
+    kept = archive.at(SESSION, tip).efforts(9).efforts
     assert [(one.id, one.summary, one.goal, one.stale) for one in kept] == [
         ("b", "All about cables.", "", False),
         ("a", "(redacted: a turn of this effort was erased)", "", True),
@@ -159,11 +159,11 @@ def test_effort_that_says_the_same_is_named_and_stays(archive: Archive) -> None:
     """What is said of an effort whose log does not hold the turn is not guessed to be of it."""
     events = [opened("b", goal=SAID), concluded("b", f"Noted. {SAID}", keywords=["safe"])]
     tip = commit_all(archive, [turn(1, SAID), turn(2, "", ["b"], events), turn(3)])
-    before = effort_in(archive, OWNER, tip, "b")
+    before = effort_in(archive, SESSION, tip, "b")
 
-    erased = archive.erase(OWNER, tip, 1)
+    erased = archive.erase(SESSION, tip, 1)
 
-    assert effort_in(archive, OWNER, tip, "b") == before
+    assert effort_in(archive, SESSION, tip, "b") == before
     assert ([quoted.turn for quoted in erased.quoted], erased.stale) == ([2], ())
 
 
@@ -177,9 +177,9 @@ def test_summary_of_what_was_before_stays(archive: Archive) -> None:
     ]
     tip = commit_all(archive, groups)
 
-    archive.erase(OWNER, tip, 2)
+    archive.erase(SESSION, tip, 2)
 
-    effort = effort_in(archive, OWNER, tip, "a")
+    effort = effort_in(archive, SESSION, tip, "a")
     assert effort is not None
     assert (effort.summary, effort.goal, effort.stale) == (
         *("Nothing but cables.", "Count cables"),
@@ -191,13 +191,15 @@ def test_summary_written_again_is_no_longer_stale(archive: Archive) -> None:
     """A stale summary is replaced by one that was made from what remains."""
     groups = [turn(1, SAID, ["a"], [opened("a")]), turn(2, "", ["a"], [concluded("a", SAID)])]
     tip = commit_all(archive, groups)
-    archive.erase(OWNER, tip, 1)
-    stale = effort_in(archive, OWNER, tip, "a")
+    archive.erase(SESSION, tip, 1)
+    stale = effort_in(archive, SESSION, tip, "a")
     assert stale is not None
 
-    archive.resummarised(OWNER, tip, type(stale)("a", "concluded", summary="New.", turn=stale.turn))
+    archive.resummarised(
+        SESSION, tip, type(stale)("a", "concluded", summary="New.", turn=stale.turn)
+    )
 
-    fresh = effort_in(archive, OWNER, tip, "a")
+    fresh = effort_in(archive, SESSION, tip, "a")
     assert fresh is not None
     assert (fresh.summary, fresh.stale, fresh.turn) == ("New.", False, 2)
 
@@ -205,20 +207,20 @@ def test_summary_written_again_is_no_longer_stale(archive: Archive) -> None:
 def test_summary_that_is_not_stale_is_not_replaced(archive: Archive) -> None:
     """What a conclusion says is only replaced after an erasure."""
     tip = commit_all(archive, [turn(1, "", ["a"], [opened("a"), concluded("a", "Kept.")])])
-    effort = effort_in(archive, OWNER, tip, "a")
+    effort = effort_in(archive, SESSION, tip, "a")
     assert effort is not None
 
-    archive.resummarised(OWNER, tip, type(effort)("a", "concluded", summary="New.", turn=1))
+    archive.resummarised(SESSION, tip, type(effort)("a", "concluded", summary="New.", turn=1))
 
-    assert effort_in(archive, OWNER, tip, "a") == effort
+    assert effort_in(archive, SESSION, tip, "a") == effort
 
 
 def test_erasing_again_is_no_error(archive: Archive) -> None:
     """A turn that is erased already is named as erased, and nothing changes."""
     tip = commit_all(archive, [turn(1, SAID), turn(2)])
-    first = archive.erase(OWNER, tip, 1)
+    first = archive.erase(SESSION, tip, 1)
 
-    again = archive.erase(OWNER, tip, 1)
+    again = archive.erase(SESSION, tip, 1)
 
     assert (again.id, again.quoted) == (first.id, ())
 
@@ -227,16 +229,16 @@ def test_what_a_turn_that_ran_meanwhile_repeats_goes_with_that_turn(archive: Arc
     """A goal, a constraint and a summary that came back with a later turn."""
     aims = {"goal": SAID, "constraints": ["Tell nobody."]}
     tip = commit_all(archive, [turn(1, SAID, ["a"], [opened("a", **aims)]), turn(2)])
-    archive.erase(OWNER, tip, 1)
+    archive.erase(SESSION, tip, 1)
     events = [
         {"type": "constraints_updated", "effort": "a", **aims},
         concluded("a", SAID, **aims),
     ]
     tip = commit_all(archive, [turn(3, "Close it.", ["a"], events), turn(4)], tip)
 
-    erased = archive.erase(OWNER, tip, 3)
+    erased = archive.erase(SESSION, tip, 3)
 
-    effort = effort_in(archive, OWNER, tip, "a")
+    effort = effort_in(archive, SESSION, tip, "a")
     assert effort is not None
     assert (effort.goal, effort.constraints, effort.stale) == ("", (), True)
     assert SAID not in effort.summary
@@ -249,7 +251,7 @@ def test_unknown_turn_changes_nothing(archive: Archive) -> None:
     tip = commit_all(archive, [turn(2), turn(3)], first)
 
     with pytest.raises(TurnNotFoundError, match=r"turn 3 not found on this branch: .* 1-1"):
-        archive.erase(OWNER, first, 3)
+        archive.erase(SESSION, first, 3)
 
     assert visible(archive, tip) == ["question 1", "question 2", "question 3"]
 
@@ -259,7 +261,7 @@ def test_session_of_another_owner_is_not_found(archive: Archive) -> None:
     tip = commit_all(archive, [turn(1, SAID)])
 
     with pytest.raises(SessionNotFoundError, match="'t1'"):
-        archive.erase(Owner("bob", "t1"), tip, 1)
+        archive.erase(Session("bob", "t1"), tip, 1)
 
     assert visible(archive, tip) == [SAID]
     assert archive.sessions("bob") == ()
@@ -268,9 +270,9 @@ def test_session_of_another_owner_is_not_found(archive: Archive) -> None:
 def test_erased_session_verifies_and_says_how_many(archive: Archive) -> None:
     """A session with tombstones is sound; how many there are is said."""
     tip = commit_all(archive, [turn(1), turn(2, SAID), turn(3)])
-    archive.erase(OWNER, tip, 2)
-    archive.erase(OWNER, tip, 3)
+    archive.erase(SESSION, tip, 2)
+    archive.erase(SESSION, tip, 3)
 
-    findings = archive.verify(OWNER)
+    findings = archive.verify(SESSION)
 
     assert [(found.what, found.fatal) for found in findings] == [("2 turns erased", False)]

@@ -11,7 +11,7 @@ from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.sql import DiskArchive
 from ebbtide.memory.archive.transfer import copy
 from ebbtide.memory.errors import CommandError
-from ebbtide.memory.record import Group, Owner, Record, Tip
+from ebbtide.memory.record import Group, Record, Session, Tip
 from tests.memory.turns import START, answer, human
 
 PEANUTS = "allergic to peanuts"
@@ -20,7 +20,7 @@ NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
 @dataclass
-class Session:
+class Saying:
     """A session of ann's, in which answers have state blocks."""
 
     archive: Archive
@@ -30,9 +30,9 @@ class Session:
     block: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def owner(self) -> Owner:
-        """The owner of the session."""
-        return Owner(self.user, self.name)
+    def session(self) -> Session:
+        """The session."""
+        return Session(self.user, self.name)
 
     def say(
         self,
@@ -56,7 +56,7 @@ class Session:
             events=({"type": "anchored", "anchor": kept},) if block else (),
             state={"memory": {"anchor": kept, "summaries": shown}},
         )
-        record = self.archive.commit(self.owner, tip, group)
+        record = self.archive.commit(self.session, tip, group)
         self.tip = record.tip
         return record
 
@@ -75,7 +75,7 @@ def created(archive: Archive, memory_id: str = FIRST) -> str:
 
 def test_items_of_a_block_are_memories(archive: Archive) -> None:
     """A fact weighs 60 and a rule 90, each by the turn that said it."""
-    Session(archive, "a").say(Facts=f"{PEANUTS}\nlives in Lyon", Rules="Answer in Dutch.")
+    Saying(archive, "a").say(Facts=f"{PEANUTS}\nlives in Lyon", Rules="Answer in Dutch.")
 
     found = {one.id: (one.text, one.base) for one in memories(archive, "ann").list()}
 
@@ -89,8 +89,8 @@ def test_items_of_a_block_are_memories(archive: Archive) -> None:
 
 def test_said_in_two_sessions_it_is_one_memory(archive: Archive) -> None:
     """The newer wording wins; the id stays that of the first turn."""
-    Session(archive, "a").say(Facts=PEANUTS)
-    Session(archive, "b").say(Facts="Allergic to PEANUTS", day=2)
+    Saying(archive, "a").say(Facts=PEANUTS)
+    Saying(archive, "b").say(Facts="Allergic to PEANUTS", day=2)
 
     assert surfaced(archive) == [FIRST]
     assert archive.facts("ann")[FIRST].text == "Allergic to PEANUTS"
@@ -99,14 +99,14 @@ def test_said_in_two_sessions_it_is_one_memory(archive: Archive) -> None:
 
 def test_its_opposite_is_another_memory(archive: Archive) -> None:
     """However alike the letters are."""
-    Session(archive, "a").say(Facts=f"{PEANUTS}\nnot {PEANUTS}\nrent is 900\nrent is 950")
+    Saying(archive, "a").say(Facts=f"{PEANUTS}\nnot {PEANUTS}\nrent is 900\nrent is 950")
 
     assert len(surfaced(archive)) == 4
 
 
 def test_what_the_block_leaves_out_is_no_longer_surfaced(archive: Archive) -> None:
     """Said again later it is back."""
-    session = Session(archive, "a")
+    session = Saying(archive, "a")
     session.say(Facts=f"{PEANUTS}\nlives in Lyon")
     session.say(Facts="lives in Lyon")
     without = surfaced(archive)
@@ -118,7 +118,7 @@ def test_what_the_block_leaves_out_is_no_longer_surfaced(archive: Archive) -> No
 
 def test_a_cut_takes_nothing_out(archive: Archive) -> None:
     """A long block is read as the model wrote it, and what it was not shown again stays."""
-    session = Session(archive, "a")
+    session = Saying(archive, "a")
     session.say(Facts=f"{PEANUTS}… CUT \nlives in Lyon")
     session.say(Facts="has two cats")
 
@@ -127,19 +127,19 @@ def test_a_cut_takes_nothing_out(archive: Archive) -> None:
 
 def test_a_surfaced_fact_that_is_repeated_is_an_access(archive: Archive) -> None:
     """Its date stays, and it has no further origin."""
-    Session(archive, "a").say(Facts=PEANUTS)
-    Session(archive, "b").say(Facts=PEANUTS, surfaced=FIRST, day=2)
+    Saying(archive, "a").say(Facts=PEANUTS)
+    Saying(archive, "b").say(Facts=PEANUTS, surfaced=FIRST, day=2)
 
     explained = archive.attention(40).explain("ann", FIRST, now=NOW)
     assert explained is not None
     assert (explained.accesses, created(archive)) == (1, "1")
-    archive.delete_session(Owner("ann", "a"))
+    archive.delete_session(Session("ann", "a"))
     assert archive.remembered("ann") == ()
 
 
 def test_a_rule_has_the_day_on_which_it_was_in_use(archive: Archive) -> None:
     """A turn of another day renews it, without another block."""
-    session = Session(archive, "a")
+    session = Saying(archive, "a")
     session.say(Rules="Answer in Dutch.", Facts=PEANUTS)
     session.say(day=2)
 
@@ -148,22 +148,22 @@ def test_a_rule_has_the_day_on_which_it_was_in_use(archive: Archive) -> None:
 
 def test_suppressed_stays_suppressed(archive: Archive) -> None:
     """Whoever says it again, and where."""
-    Session(archive, "a").say(Facts=PEANUTS)
+    Saying(archive, "a").say(Facts=PEANUTS)
     memories(archive, "ann").suppress(FIRST)
-    Session(archive, "b").say(Facts=PEANUTS)
+    Saying(archive, "b").say(Facts=PEANUTS)
 
     assert surfaced(archive) == []
 
 
 def test_the_last_origin_takes_it_along(archive: Archive) -> None:
     """Erased in one session it is known from the other; deleted there, it is gone."""
-    one = Session(archive, "a")
+    one = Saying(archive, "a")
     one.say(Facts=PEANUTS)
-    Session(archive, "b").say(Facts=f"{PEANUTS}.")
+    Saying(archive, "b").say(Facts=f"{PEANUTS}.")
 
-    archive.erase(one.owner, one.tip, 1)
+    archive.erase(one.session, one.tip, 1)
     kept = surfaced(archive)
-    archive.delete_session(Owner("ann", "b"))
+    archive.delete_session(Session("ann", "b"))
 
     assert kept == [FIRST]
     assert archive.remembered("ann") == ()
@@ -172,7 +172,7 @@ def test_the_last_origin_takes_it_along(archive: Archive) -> None:
 
 def test_abandoned_branches_give_none(archive: Archive) -> None:
     """Who goes back gets it back."""
-    session = Session(archive, "a")
+    session = Saying(archive, "a")
     start = session.say().tip
     left = session.say(Facts=PEANUTS).tip
     session.block = {}
@@ -186,7 +186,7 @@ def test_abandoned_branches_give_none(archive: Archive) -> None:
 
 def test_a_fact_is_edited_and_deleted(archive: Archive) -> None:
     """What a session's block still says does not bring it back."""
-    session = Session(archive, "a")
+    session = Saying(archive, "a")
     session.say(Facts=PEANUTS)
     of_ann = memories(archive, "ann")
 
@@ -201,18 +201,18 @@ def test_a_fact_is_edited_and_deleted(archive: Archive) -> None:
 
 def test_without_a_user_there_are_none(archive: Archive) -> None:
     """Sessions of nobody share nothing."""
-    Session(archive, "a", user="").say(Facts=PEANUTS)
+    Saying(archive, "a", user="").say(Facts=PEANUTS)
 
     assert archive.facts("") == {}
 
 
 def test_copied_facts(archive: Archive, tmp_path_factory: pytest.TempPathFactory) -> None:
     """An archive is copied with the facts, each with all turns that said it."""
-    Session(archive, "a").say(Facts=PEANUTS)
-    Session(archive, "b").say(Facts=PEANUTS, day=2)
+    Saying(archive, "a").say(Facts=PEANUTS)
+    Saying(archive, "b").say(Facts=PEANUTS, day=2)
 
     with DiskArchive(tmp_path_factory.mktemp("copy"), durable=False) as target:
         copy(archive, target)  # type: ignore[arg-type]  # every archive here has a database
-        target.delete_session(Owner("ann", "b"))
+        target.delete_session(Session("ann", "b"))
 
         assert surfaced(target) == [FIRST]

@@ -9,9 +9,9 @@ from ebbtide.memory.archive.deletions import delete_session
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.errors import TipNotFoundError
-from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.record import Session, Tip
 from tests.memory.turns import (
-    OWNER,
+    SESSION,
     START,
     best_of_each,
     commit_all,
@@ -25,9 +25,9 @@ from tests.memory.turns import (
 def test_second_child_of_a_turn_is_a_branch(archive: Archive) -> None:
     """Two turns after one tip have the same parent, and neither overwrites the other."""
     before = commit_all(archive, [turn(1)])
-    first = archive.commit(OWNER, before, turn(2, "one way"))
+    first = archive.commit(SESSION, before, turn(2, "one way"))
 
-    second = archive.commit(OWNER, before, turn(2, "another"))
+    second = archive.commit(SESSION, before, turn(2, "another"))
 
     assert (first.parent, second.parent) == (before.id, before.id)
     assert visible(archive, first.tip) == ["question 1", "one way"]
@@ -49,7 +49,7 @@ def test_older_tip_does_not_see_later_turns(archive: Archive) -> None:
     commit_all(archive, [turn(3)], before)
 
     assert visible(archive, Tip(2, before.id)) == ["question 1", "question 2"]
-    assert archive.at(OWNER, before).turns([3]) == ()
+    assert archive.at(SESSION, before).turns([3]) == ()
 
 
 def test_old_tip_goes_on(archive: Archive) -> None:
@@ -68,7 +68,7 @@ def test_fork_of_a_fork(archive: Archive) -> None:
     one = commit_all(archive, [turn(1)])
     commit_all(archive, [turn(2), turn(3)], one)
     two = commit_all(archive, [turn(2, "second"), turn(3, "third")], one)
-    three = archive.at(OWNER, two).turns([2])[0].tip
+    three = archive.at(SESSION, two).turns([2])[0].tip
 
     tip = commit_all(archive, [turn(3, "other third"), turn(4)], three)
 
@@ -79,7 +79,7 @@ def test_fork_before_the_first_turn(archive: Archive) -> None:
     """A fork before the first turn sees nothing of main."""
     commit_all(archive, [turn(1), turn(2)])
 
-    record = archive.commit(OWNER, START, turn(1, "afresh"))
+    record = archive.commit(SESSION, START, turn(1, "afresh"))
 
     assert record.parent == ""
     assert visible(archive, record.tip) == ["afresh"]
@@ -89,32 +89,32 @@ def test_retry_finds_its_branch(archive: Archive) -> None:
     """A retry of what began a branch returns that branch's record."""
     before = commit_all(archive, [turn(1)])
     commit_all(archive, [turn(2)], before)
-    record = archive.commit(OWNER, before, turn(2, "another"))
+    record = archive.commit(SESSION, before, turn(2, "another"))
 
-    assert archive.commit(OWNER, before, turn(2, "another")) == record
+    assert archive.commit(SESSION, before, turn(2, "another")) == record
 
 
 def test_retry_finds_its_branch_after_further_turns(archive: Archive) -> None:
     """A retry finds the beginning of its branch when the branch has gone on."""
     before = commit_all(archive, [turn(1)])
     commit_all(archive, [turn(2)], before)
-    record = archive.commit(OWNER, before, turn(2, "another"))
+    record = archive.commit(SESSION, before, turn(2, "another"))
     commit_all(archive, [turn(3)], record.tip)
 
-    assert archive.commit(OWNER, before, turn(2, "another")) == record
+    assert archive.commit(SESSION, before, turn(2, "another")) == record
 
 
 def test_equal_turns_are_told_apart_by_their_nonce(archive: Archive) -> None:
     """A question that is repeated after going back is a turn of its own, a retry is not."""
     before = commit_all(archive, [turn(1)])
-    first = archive.commit(OWNER, before, replace(turn(2), nonce="aa"))
+    first = archive.commit(SESSION, before, replace(turn(2), nonce="aa"))
 
-    again = archive.commit(OWNER, before, replace(turn(2), nonce="aa"))
-    repeated = archive.commit(OWNER, before, replace(turn(2), nonce="bb"))
+    again = archive.commit(SESSION, before, replace(turn(2), nonce="aa"))
+    repeated = archive.commit(SESSION, before, replace(turn(2), nonce="bb"))
 
     assert again == first
     assert repeated.id != first.id
-    assert archive.tips(OWNER) == (first.tip, repeated.tip)
+    assert archive.tips(SESSION) == (first.tip, repeated.tip)
 
 
 def test_tips_names_every_branch(archive: Archive) -> None:
@@ -123,7 +123,7 @@ def test_tips_names_every_branch(archive: Archive) -> None:
     main = commit_all(archive, [turn(2)], before)
     branch = commit_all(archive, [turn(2, "another")], before)
 
-    assert archive.tips(OWNER) == (main, branch)
+    assert archive.tips(SESSION) == (main, branch)
 
 
 def test_newest_is_the_branch_committed_to_last(archive: Archive) -> None:
@@ -132,7 +132,7 @@ def test_newest_is_the_branch_committed_to_last(archive: Archive) -> None:
     commit_all(archive, [turn(2)], before)
     branch = commit_all(archive, [turn(2, "another"), turn(3)], before)
 
-    assert archive.newest(OWNER) == branch
+    assert archive.newest(SESSION) == branch
 
 
 def test_efforts_of_a_sibling_are_invisible(archive: Archive) -> None:
@@ -142,10 +142,10 @@ def test_efforts_of_a_sibling_are_invisible(archive: Archive) -> None:
     other = turn(2, "another", efforts=["b"], events=[opened("b")])
     branch = commit_all(archive, [other], before)
 
-    assert effort_in(archive, OWNER, main, "b") is None
-    assert effort_in(archive, OWNER, branch, "a") is None
-    assert archive.at(OWNER, branch).turns_of("a") == ()
-    assert archive.at(OWNER, branch).efforts(10).total == 1
+    assert effort_in(archive, SESSION, main, "b") is None
+    assert effort_in(archive, SESSION, branch, "a") is None
+    assert archive.at(SESSION, branch).turns_of("a") == ()
+    assert archive.at(SESSION, branch).efforts(10).total == 1
 
 
 def test_ambient_turns_of_a_sibling_are_not_seen(archive: Archive) -> None:
@@ -154,13 +154,13 @@ def test_ambient_turns_of_a_sibling_are_not_seen(archive: Archive) -> None:
     main = commit_all(archive, [turn(3), turn(4), turn(5)], before)
     branch = commit_all(archive, [turn(3, "other", efforts=["a"]), turn(4, "x")], before)
 
-    assert archive.at(OWNER, main).turns_of(None, 9) == (1, 2, 3, 4, 5)
-    assert archive.at(OWNER, branch).turns_of(None, 9) == (1, 2, 4)
+    assert archive.at(SESSION, main).turns_of(None, 9) == (1, 2, 3, 4, 5)
+    assert archive.at(SESSION, branch).turns_of(None, 9) == (1, 2, 4)
 
 
 def test_copied_thread_goes_on_from_the_original(archive: Archive) -> None:
     """A turn after one of another session of the user sees that one's past, and only that."""
-    copy = Owner(OWNER.user, "copy")
+    copy = Session(SESSION.user, "copy")
     before = commit_all(archive, [turn(1, efforts=["a"], events=[opened("a")])])
     commit_all(archive, [turn(2, "in the original")], before)
 
@@ -176,10 +176,10 @@ def test_copied_thread_is_read_before_its_first_turn(archive: Archive) -> None:
     """A session that has no turn yet sees the turns of the tip that it was copied from."""
     tip = commit_all(archive, [turn(1), turn(2)])
 
-    assert visible(archive, tip, Owner(OWNER.user, "copy")) == ["question 1", "question 2"]
+    assert visible(archive, tip, Session(SESSION.user, "copy")) == ["question 1", "question 2"]
 
 
-COPY = Owner(OWNER.user, "copy")
+COPY = Session(SESSION.user, "copy")
 
 
 def copied(archive: Archive) -> tuple[Tip, Tip]:
@@ -193,44 +193,46 @@ def test_deleted_original_keeps_what_its_copy_sees(archive: Archive) -> None:
     """The copy goes on, and is named; nothing else is left, and the thread begins anew."""
     own, tip = copied(archive)
 
-    deleted = archive.delete_session(OWNER)
+    deleted = archive.delete_session(SESSION)
 
     assert visible(archive, tip, COPY) == ["first", "second", "in the copy"]
     assert [found.turn for found in best_of_each(archive.at(COPY, tip), "second", 9)] == [2]
-    assert (archive.at(OWNER, own).tip(), archive.newest(OWNER)) == (None, None)
-    assert archive.sessions(OWNER.user) == (COPY,)
+    assert (archive.at(SESSION, own).tip(), archive.newest(SESSION)) == (None, None)
+    assert archive.sessions(SESSION.user) == (COPY,)
     assert "thread 'copy' was copied from it" in deleted.left[0]
-    assert [hit.tip.turn for hit in archive.elsewhere(Owner(OWNER.user, "x"), "second", 9)] == []
+    assert [
+        hit.tip.turn for hit in archive.elsewhere(Session(SESSION.user, "x"), "second", 9)
+    ] == []
     anew = commit_all(archive, [turn(1, "anew")])
-    assert (visible(archive, anew), archive.newest(OWNER)) == (["anew"], anew)
-    assert archive.verify(COPY) == archive.verify(OWNER) == ()
+    assert (visible(archive, anew), archive.newest(SESSION)) == (["anew"], anew)
+    assert archive.verify(COPY) == archive.verify(SESSION) == ()
 
 
 def test_last_copy_takes_the_rest_with_it(archive: Archive) -> None:
     """Copies of copies keep what they see, until the last of them is deleted."""
     own, tip = copied(archive)
-    second = Owner(OWNER.user, "second copy")
+    second = Session(SESSION.user, "second copy")
     last = archive.commit(second, tip, turn(4, "in the second copy")).tip
-    for owner in (OWNER, COPY):
-        archive.delete_session(owner)
+    for session in (SESSION, COPY):
+        archive.delete_session(session)
     seen = visible(archive, last, second)
 
     deleted = archive.delete_session(second)
 
     assert seen == ["first", "second", "in the copy", "in the second copy"]
-    assert [archive.at(OWNER, one).tip() for one in (own, tip, last)] == [None] * 3
-    assert (archive.sessions(OWNER.user), deleted.sessions) == ((), (second,))
+    assert [archive.at(SESSION, one).tip() for one in (own, tip, last)] == [None] * 3
+    assert (archive.sessions(SESSION.user), deleted.sessions) == ((), (second,))
 
 
 def test_deleted_user_leaves_no_turn_of_a_copy(archive: Archive) -> None:
     """All sessions go, those too that copies kept; the report has those that people know."""
     _, tip = copied(archive)
-    archive.delete_session(OWNER)
+    archive.delete_session(SESSION)
 
-    deleted = archive.delete_user(OWNER.user)
+    deleted = archive.delete_user(SESSION.user)
 
     assert (deleted.sessions, archive.at(COPY, tip).tip()) == ((COPY,), None)
-    assert archive.sessions(OWNER.user) == ()
+    assert archive.sessions(SESSION.user) == ()
 
 
 def test_original_that_is_deleted_before_its_copy_goes_on(archive: SqlArchive) -> None:
@@ -239,7 +241,7 @@ def test_original_that_is_deleted_before_its_copy_goes_on(archive: SqlArchive) -
     archive.commit(COPY, Tip(), turn(1, "in the copy"))
     assert visible(archive, before, COPY) == ["question 1"]
     with ThreadPoolExecutor(1) as pool:
-        with archive._writing(OWNER) as scope:
+        with archive._writing(SESSION) as scope:
             following = pool.submit(archive.commit, COPY, before, turn(2))
             assert wait([following], 0.3).done == set()
             delete_session(scope)
@@ -254,7 +256,7 @@ def test_turn_erased_in_a_copy_is_erased_in_the_original(archive: Archive) -> No
     own, tip = copied(archive)
 
     archive.erase(COPY, tip, 2)
-    archive.delete_session(OWNER)
+    archive.delete_session(SESSION)
     archive.erase(COPY, tip, 1)
 
     assert [r.status for r in archive.at(COPY, tip).turns([1, 2, 3])] == [
@@ -262,14 +264,14 @@ def test_turn_erased_in_a_copy_is_erased_in_the_original(archive: Archive) -> No
         "erased",
         "done",
     ]
-    assert archive.at(OWNER, own).turns([2]) == ()
+    assert archive.at(SESSION, own).turns([2]) == ()
 
 
 def test_number_of_a_turn_follows_its_parents(archive: Archive) -> None:
     """Whatever a state says, turns are numbered without gaps."""
     before = commit_all(archive, [turn(1)])
 
-    record = archive.commit(OWNER, Tip(8, before.id), turn(9))
+    record = archive.commit(SESSION, Tip(8, before.id), turn(9))
 
     assert (record.turn, visible(archive, record.tip)) == (2, ["question 1", "question 9"])
 
@@ -280,14 +282,14 @@ def test_ids_of_turns(archive: Archive) -> None:
     main = commit_all(archive, [turn(2, "one way")], before)
     branch = commit_all(archive, [turn(2, "another")], before)
 
-    assert archive.at(OWNER, main).ids([1, 2, 3]) == {1: before.id, 2: main.id}
-    assert archive.at(OWNER, branch).ids([2]) == {2: branch.id}
-    assert archive.at(OWNER, Tip(1, main.id)).ids([1, 2]) == {1: before.id}
+    assert archive.at(SESSION, main).ids([1, 2, 3]) == {1: before.id, 2: main.id}
+    assert archive.at(SESSION, branch).ids([2]) == {2: branch.id}
+    assert archive.at(SESSION, Tip(1, main.id)).ids([1, 2]) == {1: before.id}
 
 
 def test_turn_of_another_user_is_no_parent(archive: Archive) -> None:
     """Who names another user's turn sees nothing of it and commits nothing after it."""
-    eve = Owner("eve", OWNER.thread)
+    eve = Session("eve", SESSION.thread)
     tip = commit_all(archive, [turn(1)])
 
     with pytest.raises(TipNotFoundError):

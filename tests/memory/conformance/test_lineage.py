@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ebbtide.memory.archive.protocol import Archive
-from ebbtide.memory.record import Event, Group, Owner, Tip
+from ebbtide.memory.record import Event, Group, Session, Tip
 from tests.draws import examples
 from tests.memory.turns import START, concluded, effort_in, opened, texts, turn
 
@@ -47,15 +47,15 @@ class Model:
         self.histories.setdefault(after, (*self.histories[before], group))
 
 
-def run(archive: Archive, owner: Owner, steps: Sequence[Step]) -> Model:
+def run(archive: Archive, session: Session, steps: Sequence[Step]) -> Model:
     """Commit step by step, each after any earlier tip, and each twice."""
     model = Model()
     for at, (number, text, efforts, events) in enumerate(steps):
         before = model.chosen(number)
         plain = turn(before.turn + 1, text, efforts, events)
         group = Group(plain.turn, plain.messages, f"2026-01-01T{at:06}", efforts, events)
-        after = archive.commit(owner, before, group).tip
-        assert archive.commit(owner, before, group).tip == after
+        after = archive.commit(session, before, group).tip
+        assert archive.commit(session, before, group).tip == after
         model.committed(before, group, after)
     return model
 
@@ -64,40 +64,40 @@ def run(archive: Archive, owner: Owner, steps: Sequence[Step]) -> Model:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(12))
 def test_every_tip_sees_its_own_history(archive: Archive, steps: list[Step]) -> None:
     """Whatever was forked and retried, each tip sees exactly the turns that led to it."""
-    owner = Owner("ann", f"t{next(THREADS)}")
-    model = run(archive, owner, steps)
+    session = Session("ann", f"t{next(THREADS)}")
+    model = run(archive, session, steps)
 
     for tip, history in model.histories.items():
         numbers = [group.turn for group in history]
         ambient = [group.turn for group in history if not group.efforts]
-        seen = archive.at(owner, tip).turns(range(tip.turn + 1))
+        seen = archive.at(session, tip).turns(range(tip.turn + 1))
         assert [record.turn for record in seen] == numbers
         assert texts(seen) == [group.messages[0]["data"]["content"] for group in history]
-        assert list(archive.at(owner, tip).turns_of(None, 3)) == ambient[-3:]
-    assert not any(checked(archive, owner))
+        assert list(archive.at(session, tip).turns_of(None, 3)) == ambient[-3:]
+    assert not any(checked(archive, session))
 
 
 @given(steps=STEPS)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(12))
 def test_every_tip_sees_its_own_efforts(archive: Archive, steps: list[Step]) -> None:
     """Whatever was forked and retried, each tip sees exactly the efforts of its history."""
-    owner = Owner("ann", f"t{next(THREADS)}")
-    model = run(archive, owner, steps)
+    session = Session("ann", f"t{next(THREADS)}")
+    model = run(archive, session, steps)
 
     for tip, history in model.histories.items():
         changed = [(group.turn, event) for group in history for event in group.events]
         newest = list(dict.fromkeys(event["effort"] for _, event in reversed(changed)))
-        listed = archive.at(owner, tip).efforts(2)
+        listed = archive.at(session, tip).efforts(2)
         assert [effort.id for effort in listed.efforts] == newest[:2]
         assert listed.total == len(newest)
         for name in EFFORTS:
             own = tuple(group.turn for group in history if name in group.efforts)
-            assert archive.at(owner, tip).turns_of(name) == own
+            assert archive.at(session, tip).turns_of(name) == own
             last = [turn for turn, event in changed if event["effort"] == name][-1:]
-            effort = effort_in(archive, owner, tip, name)
+            effort = effort_in(archive, session, tip, name)
             assert ([effort.turn] if effort else []) == last
 
 
-def checked(archive: Archive, owner: Owner) -> list[bool]:
+def checked(archive: Archive, session: Session) -> list[bool]:
     """Return whether each finding is fatal; a session that was never written has none."""
-    return [found.fatal for found in archive.verify(owner)] if archive.newest(owner) else []
+    return [found.fatal for found in archive.verify(session)] if archive.newest(session) else []

@@ -7,30 +7,30 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy import select, update
 
-from ebbtide.memory.archive.commit import session_of
+from ebbtide.memory.archive.commit import session_row
 from ebbtide.memory.archive.memories import lock
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.schema import memories, users
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.attention.law import Memory
 from ebbtide.memory.errors import SessionNotFoundError
-from ebbtide.memory.record import Owner, Record
-from tests.memory.turns import OWNER, START, commit_all, effort_in, opened, turn, visible
+from ebbtide.memory.record import Record, Session
+from tests.memory.turns import SESSION, START, commit_all, effort_in, opened, turn, visible
 
 STRANGERS = [
-    Owner("bob", "t1"),
-    Owner("ann", "t2"),
-    Owner("ann", "T1"),
-    Owner("Ann", "t1"),
-    Owner("ann", "t1", "child"),
-    Owner("", "t1"),
-    Owner("ann/t1", ""),
-    Owner("../ann", "t1"),
+    Session("bob", "t1"),
+    Session("ann", "t2"),
+    Session("ann", "T1"),
+    Session("Ann", "t1"),
+    Session("ann", "t1", "child"),
+    Session("", "t1"),
+    Session("ann/t1", ""),
+    Session("../ann", "t1"),
 ]
 
 
 @pytest.mark.parametrize("stranger", [one for one in STRANGERS if one.user != "ann"], ids=str)
-def test_stranger_sees_nothing(archive: Archive, stranger: Owner) -> None:
+def test_stranger_sees_nothing(archive: Archive, stranger: Session) -> None:
     """Another user reads nothing of a session, by no operation."""
     tip = commit_all(archive, [turn(1, efforts=["a"], events=[opened("a")]), turn(2)])
 
@@ -47,24 +47,24 @@ def test_stranger_sees_nothing(archive: Archive, stranger: Owner) -> None:
 @pytest.mark.parametrize("deleting", ["session", "user"])
 def test_a_thread_has_one_user(archive: Archive, deleting: str, *, committed: bool) -> None:
     """Whoever claims it first; it is free again when the user's sessions in it are deleted."""
-    bob, inner = Owner("bob", OWNER.thread), Owner(OWNER.user, OWNER.thread, "inner")
-    assert [archive.owns(one) for one in (OWNER, bob)] == [True, True]
+    bob, inner = Session("bob", SESSION.thread), Session(SESSION.user, SESSION.thread, "inner")
+    assert [archive.owns(one) for one in (SESSION, bob)] == [True, True]
 
-    claimed = [archive.owns(one, claim=True) for one in (OWNER, bob, inner, OWNER)]
+    claimed = [archive.owns(one, claim=True) for one in (SESSION, bob, inner, SESSION)]
     if committed:
         commit_all(archive, [turn(1)])
-    read = [archive.owns(one) for one in (bob, OWNER, OWNER, Owner("bob", "t2"))]
+    read = [archive.owns(one) for one in (bob, SESSION, SESSION, Session("bob", "t2"))]
 
     assert (claimed, read) == ([True, False, True, True], [False, True, True, True])
     archive.commit(inner, START, turn(1))
     if deleting == "session":
-        archive.delete_session(OWNER)
+        archive.delete_session(SESSION)
         assert archive.owns(bob) is False
         archive.delete_session(inner)
     else:
-        archive.delete_user(OWNER.user)
+        archive.delete_user(SESSION.user)
     assert archive.owns(bob, claim=True)
-    assert not archive.owns(OWNER, claim=True)
+    assert not archive.owns(SESSION, claim=True)
 
 
 def test_each_text_has_a_digest_of_its_own(archive: Archive) -> None:
@@ -76,7 +76,7 @@ def test_each_text_has_a_digest_of_its_own(archive: Archive) -> None:
 
 
 @pytest.mark.parametrize("stranger", STRANGERS, ids=str)
-def test_verify_does_not_find_it_for_a_stranger(archive: Archive, stranger: Owner) -> None:
+def test_verify_does_not_find_it_for_a_stranger(archive: Archive, stranger: Session) -> None:
     """Verifying another owner's session says "not found", as for one that never was."""
     commit_all(archive, [turn(1)])
 
@@ -85,7 +85,7 @@ def test_verify_does_not_find_it_for_a_stranger(archive: Archive, stranger: Owne
 
 
 @pytest.mark.parametrize("stranger", STRANGERS, ids=str)
-def test_sessions_share_nothing(archive: Archive, stranger: Owner) -> None:
+def test_sessions_share_nothing(archive: Archive, stranger: Session) -> None:
     """Two owners write their own session each, from the first turn."""
     tip = commit_all(archive, [turn(1)])
     record = archive.commit(stranger, START, turn(1, "mine"))
@@ -96,11 +96,11 @@ def test_sessions_share_nothing(archive: Archive, stranger: Owner) -> None:
 
 def test_sessions_of_a_user(archive: Archive) -> None:
     """A user's sessions are listed by name, and nobody else's."""
-    owners = [Owner("ann", "t2"), Owner("ann", "T/1", "a|b"), Owner("ann", "t2", "n")]
-    for owner in [*owners, Owner("bob", "t9")]:
-        archive.commit(owner, START, turn(1))
+    sessions = [Session("ann", "t2"), Session("ann", "T/1", "a|b"), Session("ann", "t2", "n")]
+    for session in [*sessions, Session("bob", "t9")]:
+        archive.commit(session, START, turn(1))
 
-    assert archive.sessions("ann") == (owners[1], owners[0], owners[2])
+    assert archive.sessions("ann") == (sessions[1], sessions[0], sessions[2])
     assert archive.sessions("cid") == ()
 
 
@@ -109,41 +109,41 @@ def test_sessions_of_a_user(archive: Archive) -> None:
 )
 def test_any_thread_name_is_a_session(archive: Archive, thread: str) -> None:
     """Whatever a thread is called, its session is kept and listed under that name."""
-    owner = Owner("ann", thread, thread)
-    record = archive.commit(owner, START, turn(1))
+    session = Session("ann", thread, thread)
+    record = archive.commit(session, START, turn(1))
 
-    assert archive.at(owner, record.tip).turns([1]) == (record,)
-    assert archive.sessions("ann") == (owner,)
+    assert archive.at(session, record.tip).turns([1]) == (record,)
+    assert archive.sessions("ann") == (session,)
 
 
 def test_a_user_is_deleted_whole_or_not_at_all(archive: Archive) -> None:
     """What raises before the end leaves all sessions as they were; then all go, and only these."""
-    owners = [Owner("ann", "t1"), Owner("ann", "t2"), Owner("bob", "t1")]
-    tips = [archive.commit(owner, START, turn(1)).tip for owner in owners]
+    sessions = [Session("ann", "t1"), Session("ann", "t2"), Session("bob", "t1")]
+    tips = [archive.commit(session, START, turn(1)).tip for session in sessions]
 
-    def fails(gone: Sequence[Owner]) -> None:
-        assert list(gone) == owners[:2]
+    def fails(gone: Sequence[Session]) -> None:
+        assert list(gone) == sessions[:2]
         raise KeyError
 
     with pytest.raises(KeyError):
         archive.delete_user("ann", fails)
-    kept = [visible(archive, tip, owner) for tip, owner in zip(tips, owners, strict=True)]
+    kept = [visible(archive, tip, session) for tip, session in zip(tips, sessions, strict=True)]
     deleted = archive.delete_user("ann")
 
-    left = [visible(archive, tip, owner) for tip, owner in zip(tips, owners, strict=True)]
+    left = [visible(archive, tip, session) for tip, session in zip(tips, sessions, strict=True)]
     assert (kept, left) == ([["question 1"]] * 3, [[], [], ["question 1"]])
-    assert list(deleted.sessions) == owners[:2]
+    assert list(deleted.sessions) == sessions[:2]
     assert archive.delete_user("ann").sessions == ()
 
 
 def test_a_session_that_begins_while_its_user_is_deleted_stays(archive: SqlArchive) -> None:
     """It waits, and is a session of the user afterwards, whom it makes anew."""
-    archive.commit(Owner("ann", "old"), START, turn(1))
-    new = Owner("ann", "new")
+    archive.commit(Session("ann", "old"), START, turn(1))
+    new = Session("ann", "new")
     with ThreadPoolExecutor(1) as pool:
         begun: list[Future[Record]] = []
 
-        def meanwhile(_gone: Sequence[Owner]) -> None:
+        def meanwhile(_gone: Sequence[Session]) -> None:
             begun.append(pool.submit(archive.commit, new, START, turn(1)))
             assert wait(begun, 0.3).done == set()
 
@@ -158,11 +158,11 @@ def test_a_session_begun_anew_is_locked(archive: SqlArchive) -> None:
     """Who knew a deleted session writes to the new one of its name, and others wait."""
     tip = commit_all(archive, [turn(1)])
     with SqlArchive(archive.database.url.render_as_string(hide_password=False)) as other:
-        other.delete_session(OWNER)
+        other.delete_session(SESSION)
         commit_all(other, [turn(1)])
         with ThreadPoolExecutor(1) as pool:
-            with archive._writing(OWNER):
-                waiting = pool.submit(other.commit, OWNER, tip, turn(2))
+            with archive._writing(SESSION):
+                waiting = pool.submit(other.commit, SESSION, tip, turn(2))
                 assert wait([waiting], 0.3).done == set()
 
             assert waiting.result().turn == 2
@@ -170,14 +170,14 @@ def test_a_session_begun_anew_is_locked(archive: SqlArchive) -> None:
 
 def test_erasing_waits_for_who_writes_to_a_copy(archive: SqlArchive) -> None:
     """It has no lock then that the other still needs, so that neither waits for ever."""
-    tip, copy = commit_all(archive, [turn(1)]), Owner(OWNER.user, "copy")
+    tip, copy = commit_all(archive, [turn(1)]), Session(SESSION.user, "copy")
     archive.commit(copy, tip, turn(2))
     with ThreadPoolExecutor(1) as pool:
         with archive.database.writing() as connection:
-            session = session_of(connection, copy)
-            erasing = pool.submit(archive.erase, OWNER, tip, 1)
+            session = session_row(connection, copy)
+            erasing = pool.submit(archive.erase, SESSION, tip, 1)
             assert wait([erasing], 0.3).done == set()
-            lock(connection, session.owner)
+            lock(connection, session.user)
 
         assert erasing.result().id == tip.id
 

@@ -7,18 +7,18 @@ import pytest
 
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.errors import SessionNotFoundError
-from ebbtide.memory.record import Group, Owner, Part, Tip
-from tests.memory.turns import OWNER, START, answer, commit_all, human, turn
+from ebbtide.memory.record import Group, Part, Session, Tip
+from tests.memory.turns import SESSION, START, answer, commit_all, human, turn
 
 ROUNDS = tuple(answer(f"round {number}") for number in range(6))
 FIRST = Part("aa", "", ROUNDS[:2], ({"type": "sent", "total": 9},))
 
 
-def chain(archive: Archive, *parts: tuple[Any, ...], owner: Owner = OWNER) -> str:
+def chain(archive: Archive, *parts: tuple[Any, ...], session: Session = SESSION) -> str:
     """Store parts, each after the one before, and return the id of the last one."""
     last = ""
     for messages in parts:
-        last = archive.add_part(owner, Part("aa", last, messages))
+        last = archive.add_part(session, Part("aa", last, messages))
     return last
 
 
@@ -35,63 +35,63 @@ def test_parts_are_read_in_their_order(archive: Archive) -> None:
     fork = chain(archive, ROUNDS[:2], ROUNDS[3:5])
 
     assert again == last != fork
-    assert [part.messages for part in archive.parts(OWNER, last)] == [ROUNDS[:2], ROUNDS[2:3]]
-    assert [part.messages for part in archive.parts(OWNER, fork)] == [ROUNDS[:2], ROUNDS[3:5]]
+    assert [part.messages for part in archive.parts(SESSION, last)] == [ROUNDS[:2], ROUNDS[2:3]]
+    assert [part.messages for part in archive.parts(SESSION, fork)] == [ROUNDS[:2], ROUNDS[3:5]]
 
 
 def test_parts_of_others_are_not_seen(archive: Archive) -> None:
     """Another user has no part by its id; a copied thread of the same user has it."""
-    last = archive.add_part(OWNER, FIRST)
+    last = archive.add_part(SESSION, FIRST)
 
-    assert archive.parts(replace(OWNER, user="bob"), last) == ()
-    assert archive.parts(replace(OWNER, thread="copy"), last) == (FIRST,)
+    assert archive.parts(replace(SESSION, user="bob"), last) == ()
+    assert archive.parts(replace(SESSION, thread="copy"), last) == (FIRST,)
 
 
 def test_commit_joins_parts(archive: Archive) -> None:
     """Parts of a committed turn are read from it, in a fork too, and are no leaves any more."""
     last = chain(archive, ROUNDS[:2], ROUNDS[2:4])
-    archive.commit(OWNER, START, joined(last, *ROUNDS))
-    fork = archive.add_part(OWNER, Part("aa", last, ROUNDS[5:]))
+    archive.commit(SESSION, START, joined(last, *ROUNDS))
+    fork = archive.add_part(SESSION, Part("aa", last, ROUNDS[5:]))
 
-    assert [part.messages for part in archive.parts(OWNER, last)] == [ROUNDS[:2], ROUNDS[2:4]]
-    assert archive.parts(OWNER, fork)[-1].messages == ROUNDS[5:]
-    assert [found.where for found in archive.verify(OWNER)] == [f"part {fork[:12]}"]
+    assert [part.messages for part in archive.parts(SESSION, last)] == [ROUNDS[:2], ROUNDS[2:4]]
+    assert archive.parts(SESSION, fork)[-1].messages == ROUNDS[5:]
+    assert [found.where for found in archive.verify(SESSION)] == [f"part {fork[:12]}"]
 
 
 def test_commit_without_the_rounds_leaves_parts(archive: Archive) -> None:
     """A turn with other rounds joins nothing, whatever part it names."""
     last = chain(archive, ROUNDS[:2])
-    archive.commit(OWNER, START, joined(last, *ROUNDS[3:]))
+    archive.commit(SESSION, START, joined(last, *ROUNDS[3:]))
 
-    assert [part.messages for part in archive.parts(OWNER, last)] == [ROUNDS[:2]]
+    assert [part.messages for part in archive.parts(SESSION, last)] == [ROUNDS[:2]]
 
 
 def test_parts_go_with_their_turn(archive: Archive) -> None:
     """Erasing a turn deletes its parts, and those that no turn joined; others stay."""
-    record = archive.commit(OWNER, START, joined(chain(archive, ROUNDS[:2]), *ROUNDS))
+    record = archive.commit(SESSION, START, joined(chain(archive, ROUNDS[:2]), *ROUNDS))
     joined_part = chain(archive, ROUNDS[:2])
     other = replace(turn(2), messages=(human("More."), *ROUNDS[:1], answer("Yes.")), nonce="bb")
-    kept = archive.add_part(OWNER, Part("bb", "", ROUNDS[:1]))
-    archive.commit(OWNER, record.tip, replace(other, part=kept))
-    loose = archive.add_part(OWNER, Part("cc", "", ROUNDS[4:]))
+    kept = archive.add_part(SESSION, Part("bb", "", ROUNDS[:1]))
+    archive.commit(SESSION, record.tip, replace(other, part=kept))
+    loose = archive.add_part(SESSION, Part("cc", "", ROUNDS[4:]))
 
-    archive.erase(OWNER, Tip(1, record.id), 1)
+    archive.erase(SESSION, Tip(1, record.id), 1)
 
-    assert archive.parts(OWNER, joined_part) == archive.parts(OWNER, loose) == ()
-    assert [part.messages for part in archive.parts(OWNER, kept)] == [ROUNDS[:1]]
+    assert archive.parts(SESSION, joined_part) == archive.parts(SESSION, loose) == ()
+    assert [part.messages for part in archive.parts(SESSION, kept)] == [ROUNDS[:1]]
 
 
 @pytest.mark.parametrize("what", ["session", "user"])
 def test_parts_go_with_their_session(archive: Archive, what: str) -> None:
     """Deleting a session or a user deletes the parts."""
     commit_all(archive, [turn(1)])
-    last = archive.add_part(OWNER, FIRST)
+    last = archive.add_part(SESSION, FIRST)
 
     if what == "session":
-        archive.delete_session(OWNER)
+        archive.delete_session(SESSION)
     else:
-        archive.delete_user(OWNER.user)
+        archive.delete_user(SESSION.user)
 
-    assert archive.parts(OWNER, last) == ()
+    assert archive.parts(SESSION, last) == ()
     with pytest.raises(SessionNotFoundError):
-        archive.verify(OWNER)
+        archive.verify(SESSION)

@@ -7,9 +7,9 @@ import pytest
 
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.query import RAREST
-from ebbtide.memory.record import Group, Owner, Tip
+from ebbtide.memory.record import Group, Session, Tip
 from tests.memory.turns import (
-    OWNER,
+    SESSION,
     START,
     answer,
     best_of_each,
@@ -52,15 +52,15 @@ def populate(archive: Archive) -> Tip:
     return commit_all(archive, groups)
 
 
-def search(archive: Archive, tip: Tip, query: str, owner: Owner = OWNER) -> list[str | None]:
+def search(archive: Archive, tip: Tip, query: str, session: Session = SESSION) -> list[str | None]:
     """Return the efforts that a query finds, best first, None for an ambient turn."""
-    return [found.effort for found in best_of_each(archive.at(owner, tip), query, 5)]
+    return [found.effort for found in best_of_each(archive.at(session, tip), query, 5)]
 
 
 def siblings(archive: Archive, said: Sequence[str]) -> None:
     """Begin a branch at the first turn with each of these."""
     for text in said:
-        archive.commit(OWNER, START, turn(1, text))
+        archive.commit(SESSION, START, turn(1, text))
 
 
 def test_the_effort_that_is_meant_comes_first(archive: Archive) -> None:
@@ -136,8 +136,8 @@ def test_odd_queries_are_answered(archive: Archive) -> None:
     found = {query: sorted(map(str, search(archive, tip, query))) for query in wanted}
 
     assert found == wanted
-    assert {archive.elsewhere(OWNER, query, 5) for query in wanted} == {()}
-    assert all(len(archive.at(OWNER, tip).pointing(query).rare) <= RAREST for query in wanted)
+    assert {archive.elsewhere(SESSION, query, 5) for query in wanted} == {()}
+    assert all(len(archive.at(SESSION, tip).pointing(query).rare) <= RAREST for query in wanted)
 
 
 def test_an_empty_session_has_nothing(archive: Archive) -> None:
@@ -151,7 +151,7 @@ def test_an_empty_session_has_nothing(archive: Archive) -> None:
 def test_an_ambient_turn_is_found(archive: Archive) -> None:
     """A turn of no effort is found as such, by its number."""
     tip = commit_all(archive, [turn(1), turn(2, "My cat is called Minka."), turn(3)])
-    (found,) = best_of_each(archive.at(OWNER, tip), "the name of the cat", 5)
+    (found,) = best_of_each(archive.at(SESSION, tip), "the name of the cat", 5)
 
     assert (found.effort, found.turn) == (None, 2)
     assert found.said == {"cat"}
@@ -162,7 +162,7 @@ def test_the_turn_that_says_it_is_named(archive: Archive) -> None:
     said = ["The port is 8080.", "The certificate expires in May.", "And the rest."]
     turns = [turn(at, text, ["a"]) for at, text in enumerate(said, 1)]
     tip = commit_all(archive, turns)
-    (found,) = best_of_each(archive.at(OWNER, tip), "When do certificates expire?", 5)
+    (found,) = best_of_each(archive.at(SESSION, tip), "When do certificates expire?", 5)
 
     assert (found.effort, found.turn) == ("a", 2)
     assert found.said == {"certif", "expir"}
@@ -173,8 +173,8 @@ def test_the_limit_is_kept(archive: Archive) -> None:
     """At most so many are found, the best ones."""
     tip = commit_all(archive, [turn(at, "a cat " * at, [f"e{at}"]) for at in range(1, 9)])
 
-    assert len(best_of_each(archive.at(OWNER, tip), "cat", 3)) == 3
-    assert len(best_of_each(archive.at(OWNER, tip), "cat", 20)) == 8
+    assert len(best_of_each(archive.at(SESSION, tip), "cat", 3)) == 3
+    assert len(best_of_each(archive.at(SESSION, tip), "cat", 20)) == 8
 
 
 def test_tools_of_the_application_are_found(archive: Archive) -> None:
@@ -211,7 +211,7 @@ def test_a_branch_does_not_find_its_siblings(archive: Archive) -> None:
 def test_an_effort_of_one_name_on_two_branches(archive: Archive) -> None:
     """The same name on two branches is two efforts, each found by its own words."""
     left = commit_all(archive, effort(1, "pet", "The cat is grey."))
-    right = archive.commit(OWNER, START, turn(1, "The dog is old.", ["pet"], [opened("pet")])).tip
+    right = archive.commit(SESSION, START, turn(1, "The dog is old.", ["pet"], [opened("pet")])).tip
 
     assert [search(archive, tip, "cat") for tip in (left, right)] == [["pet"], []]
     assert [search(archive, tip, "dog") for tip in (left, right)] == [[], ["pet"]]
@@ -225,12 +225,12 @@ def test_an_older_tip_does_not_find_what_came_later(archive: Archive) -> None:
     assert [search(archive, first, query) for query in ("cat", "dog")] == [[None], []]
 
 
-@pytest.mark.parametrize("owner", [Owner("bob", "t1"), Owner("", "t1")])
-def test_another_owner_finds_nothing(archive: Archive, owner: Owner) -> None:
+@pytest.mark.parametrize("session", [Session("bob", "t1"), Session("", "t1")])
+def test_another_owner_finds_nothing(archive: Archive, session: Session) -> None:
     """Neither another user, nor another thread, nor another namespace sees what is stored."""
     tip = populate(archive)
 
-    assert search(archive, tip, "axios", owner) == []
+    assert search(archive, tip, "axios", session) == []
 
 
 def test_many_siblings_hide_nothing(archive: Archive) -> None:
@@ -321,7 +321,7 @@ def test_a_speaker_and_a_month(archive: Archive) -> None:
     groups = [Group(at, (human(text),), day) for at, (text, day) in enumerate(said, 1)]
     tip = commit_all(archive, groups)
 
-    branch = archive.at(OWNER, tip)
+    branch = archive.at(SESSION, tip)
     assert branch.search("What did James say in April?", 5)[0].turn == 2
     assert branch.search("James on the garden, on 7 March 2026", 5)[0].turn == 1
 
@@ -330,7 +330,7 @@ def test_what_was_said_then_comes_before_what_says_more(archive: Archive) -> Non
     """If a query names a date, a turn of another date does not win by one more word of it."""
     said = {"2023-05-10": "Ann: I pay for the piano.", "2023-07-10": "Ann: It cost 900."}
     turns = [replace(turn(at, text), at=day) for at, (day, text) in enumerate(said.items(), 1)]
-    branch = archive.at(OWNER, commit_all(archive, [*turns, turn(3)]))
+    branch = archive.at(SESSION, commit_all(archive, [*turns, turn(3)]))
 
     assert branch.search("What did Ann pay in July 2023?", 5)[0].turn == 2
     assert branch.search("What did Ann pay?", 5)[0].turn == 1
@@ -341,7 +341,7 @@ def test_a_passage_is_named(archive: Archive) -> None:
     filler = "Nothing else is said here at all. " * 40
     turns = [turn(1, f"The zebra eats. {filler}", ["zoo"]), turn(2, f"{filler}A zebra!", ["zoo"])]
     tip = commit_all(archive, turns)
-    found = archive.at(OWNER, tip).search("zebra", 9)
+    found = archive.at(SESSION, tip).search("zebra", 9)
 
     assert {(one.turn, one.passage) for one in found[:2]} == {(1, 0), (2, 1)}
 
@@ -352,11 +352,11 @@ def test_what_most_say_tells_nothing(archive: Archive, monkeypatch: pytest.Monke
     tip = commit_all(
         archive, [turn(at, f"common talk {'zebra' * (at == 1)}") for at in range(1, 6)]
     )
-    found = archive.at(OWNER, tip).pointing("common zebra giraffe")
+    found = archive.at(SESSION, tip).pointing("common zebra giraffe")
 
     assert found.rare.keys() == {"zebra", "giraff"}
     assert found.said == {1: [frozenset({"zebra"})]}
-    assert not archive.at(OWNER, tip).pointing("common talk").said
+    assert not archive.at(SESSION, tip).pointing("common talk").said
 
 
 def test_a_long_effort_is_found_by_what_is_around_the_best(
@@ -367,7 +367,7 @@ def test_a_long_effort_is_found_by_what_is_around_the_best(
     groups = [turn(at, f"word{at} {'zebra' * (at == 3)}", ["long"]) for at in range(1, 10)]
     short = turn(10, "A zebra crossing, and much else besides.", ["short"])
     tip = commit_all(archive, [*groups, short])
-    found = archive.at(OWNER, tip).search("word3 zebra", 9)
+    found = archive.at(SESSION, tip).search("word3 zebra", 9)
 
     assert (found[0].effort, found[0].turn) == ("long", 3)
     assert {one.turn for one in found} == {2, 3, 4, 10}

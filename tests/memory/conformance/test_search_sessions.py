@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from ebbtide.memory.archive.protocol import Archive, Elsewhere
-from ebbtide.memory.record import ANONYMOUS, Event, Group, Owner, Tip
-from tests.memory.turns import OWNER, START, concluded, effort_in, human, opened
+from ebbtide.memory.record import ANONYMOUS, Event, Group, Session, Tip
+from tests.memory.turns import SESSION, START, concluded, effort_in, human, opened
 
-OTHER = Owner("ann", "t2")
+OTHER = Session("ann", "t2")
 SUMMARY = "Fixed 401 errors: refresh tokens never auto-called. Added axios interceptor."
 
 
@@ -17,28 +17,28 @@ def group(number: int, said: Event, at: str) -> Group:
     return Group(number, (human(f"turn {number} of {at}"),), at, (said["effort"],), (said,))
 
 
-def work(archive: Archive, owner: Owner, name: str, summary: str, day: int = 1) -> Tip:
+def work(archive: Archive, session: Session, name: str, summary: str, day: int = 1) -> Tip:
     """Begin a session, open an effort and conclude it on a day of January; return the tip."""
-    tip = change(archive, owner, START, opened(name, goal=""), day)
-    return change(archive, owner, tip, concluded(name, summary), day)
+    tip = change(archive, session, START, opened(name, goal=""), day)
+    return change(archive, session, tip, concluded(name, summary), day)
 
 
 def pets(archive: Archive, days: Iterable[int], summary: str = "The cat is grey.") -> None:
     """Conclude an effort on each of these days, in a session named by the day."""
     for day in days:
-        work(archive, Owner("ann", f"t{day}"), "pet", summary, day)
+        work(archive, Session("ann", f"t{day}"), "pet", summary, day)
 
 
-def change(archive: Archive, owner: Owner, tip: Tip, event: Event, day: int = 9) -> Tip:
+def change(archive: Archive, session: Session, tip: Tip, event: Event, day: int = 9) -> Tip:
     """Commit one more turn, with an event, and return the tip."""
     at = f"2026-01-{day:02}T00:00:00Z"
-    return archive.commit(owner, tip, group(tip.turn + 1, event, at)).tip
+    return archive.commit(session, tip, group(tip.turn + 1, event, at)).tip
 
 
-def found(archive: Archive, query: str, owner: Owner = OWNER) -> list[str]:
+def found(archive: Archive, query: str, session: Session = SESSION) -> list[str]:
     """Return the efforts that a query finds, each behind its thread."""
-    results = archive.elsewhere(owner, query, 5)
-    return [f"{one.owner.thread}/{one.effort.id}" for one in results if one.effort]
+    results = archive.elsewhere(session, query, 5)
+    return [f"{one.session.thread}/{one.effort.id}" for one in results if one.effort]
 
 
 def only(results: Sequence[Elsewhere]) -> Elsewhere:
@@ -50,12 +50,12 @@ def only(results: Sequence[Elsewhere]) -> Elsewhere:
 def test_an_effort_of_another_session_is_found(archive: Archive) -> None:
     """It comes with its session, as it was left, with what it says of the query."""
     work(archive, OTHER, "invoices", "Set a page break.")
-    work(archive, Owner("ann", "t3"), "auth-bug", SUMMARY)
+    work(archive, Session("ann", "t3"), "auth-bug", SUMMARY)
 
-    one = only(archive.elsewhere(OWNER, "Which token was refreshed?", 5))
+    one = only(archive.elsewhere(SESSION, "Which token was refreshed?", 5))
 
     assert one.effort is not None
-    assert (one.owner, one.effort.id) == (Owner("ann", "t3"), "auth-bug")
+    assert (one.session, one.effort.id) == (Session("ann", "t3"), "auth-bug")
     assert (one.effort.status, one.effort.summary, one.effort.turn) == ("concluded", SUMMARY, 2)
     assert one.said == {"token", "refresh"}
     assert one.score > 0
@@ -73,7 +73,7 @@ def test_what_says_little_of_a_query_is_weak(archive: Archive, query: str, *, we
     """Most of it, or a rare name, is enough."""
     work(archive, OTHER, "auth-bug", f"{SUMMARY} It was axios-4.")
 
-    assert [one.weak for one in archive.elsewhere(OWNER, query, 5)] == [weak]
+    assert [one.weak for one in archive.elsewhere(SESSION, query, 5)] == [weak]
 
 
 def test_its_turn_can_be_read_again(archive: Archive) -> None:
@@ -81,12 +81,12 @@ def test_its_turn_can_be_read_again(archive: Archive) -> None:
     tip = work(archive, OTHER, "auth-bug", SUMMARY)
     change(archive, OTHER, tip, opened("next"))
 
-    one = only(archive.elsewhere(OWNER, "axios", 5))
+    one = only(archive.elsewhere(SESSION, "axios", 5))
 
     assert one.effort is not None
     assert one.tip == tip
-    assert archive.at(one.owner, one.tip).turns_of(one.effort.id) == (1, 2)
-    assert len(archive.at(one.owner, one.tip).turns([1, 2])) == 2
+    assert archive.at(one.session, one.tip).turns_of(one.effort.id) == (1, 2)
+    assert len(archive.at(one.session, one.tip).turns([1, 2])) == 2
 
 
 def test_what_is_known_of_an_effort_counts(archive: Archive) -> None:
@@ -106,9 +106,9 @@ def test_what_was_said_is_found(archive: Archive) -> None:
     tip = archive.commit(OTHER, START, Group(1, (human("My cat is Minka."),), "2026-01-01")).tip
     change(archive, OTHER, tip, concluded("auth-bug", SUMMARY))
 
-    one = only(archive.elsewhere(OWNER, "Minka", 5))
+    one = only(archive.elsewhere(SESSION, "Minka", 5))
 
-    assert (one.owner, one.effort, one.tip, one.at) == (OTHER, None, tip, "2026-01-01")
+    assert (one.session, one.effort, one.tip, one.at) == (OTHER, None, tip, "2026-01-01")
     assert one.said == {"minka"}
     assert found(archive, "axios") == ["t2/auth-bug"]
 
@@ -119,14 +119,14 @@ def test_what_was_said_on_an_old_branch_is_not_found(archive: Archive) -> None:
     archive.commit(OTHER, first, Group(2, (human("My cat is Minka."),), "2026-01-02"))
     archive.commit(OTHER, first, Group(2, (human("My dog is Rex."),), "2026-01-03"))
 
-    assert archive.elsewhere(OWNER, "Minka", 5) == ()
-    assert len(archive.elsewhere(OWNER, "Rex", 5)) == 1
+    assert archive.elsewhere(SESSION, "Minka", 5) == ()
+    assert len(archive.elsewhere(SESSION, "Rex", 5)) == 1
 
 
 def test_the_session_itself_is_left_out(archive: Archive) -> None:
     """What the asking session concluded is found by its own search."""
-    work(archive, OWNER, "auth-bug", SUMMARY)
-    work(archive, Owner("ann", "t1", "child"), "auth-child", SUMMARY)
+    work(archive, SESSION, "auth-bug", SUMMARY)
+    work(archive, Session("ann", "t1", "child"), "auth-child", SUMMARY)
 
     assert found(archive, "axios") == ["t1/auth-child"]
 
@@ -150,7 +150,7 @@ def test_a_query_is_no_expression(archive: Archive, query: str) -> None:
 def test_scripts_without_spaces_are_found(archive: Archive) -> None:
     """Chinese is found by any part of two characters."""
     work(archive, OTHER, "登录", "修复了登录页面的刷新令牌错误。")
-    work(archive, Owner("ann", "t3"), "auth-bug", SUMMARY)
+    work(archive, Session("ann", "t3"), "auth-bug", SUMMARY)
 
     assert found(archive, "刷新令牌") == ["t2/登录"]
 
@@ -158,7 +158,7 @@ def test_scripts_without_spaces_are_found(archive: Archive) -> None:
 def test_the_rarer_words_come_first(archive: Archive) -> None:
     """What says the rare word of a query is before what says the common one."""
     pets(archive, [2, 3, 4, 5], "Deployed the server.")
-    work(archive, Owner("ann", "t9"), "certificate", "Renewed it.")
+    work(archive, Session("ann", "t9"), "certificate", "Renewed it.")
 
     assert found(archive, "certificate of the server")[0] == "t9/certificate"
 
@@ -174,21 +174,21 @@ def test_the_limit_is_kept(archive: Archive) -> None:
     """At most so many are found, the best ones."""
     pets(archive, range(2, 9))
 
-    assert [one.owner.thread for one in archive.elsewhere(OWNER, "cat", 2)] == ["t8", "t7"]
-    assert len(archive.elsewhere(OWNER, "cat", 20)) == 7
-    assert archive.elsewhere(OWNER, "cat", 0) == ()
+    assert [one.session.thread for one in archive.elsewhere(SESSION, "cat", 2)] == ["t8", "t7"]
+    assert len(archive.elsewhere(SESSION, "cat", 20)) == 7
+    assert archive.elsewhere(SESSION, "cat", 0) == ()
 
 
 def test_what_is_open_is_not_found(archive: Archive) -> None:
     """An effort that is open, or open again, is no memory; concluded once more it is one."""
-    change(archive, Owner("ann", "t3"), START, opened("open-cat"))
+    change(archive, Session("ann", "t3"), START, opened("open-cat"))
     tip = work(archive, OTHER, "pet", "The cat is grey.")
     tip = change(archive, OTHER, tip, {"type": "reopened", "effort": "pet", "summary": "A cat."})
     assert found(archive, "cat") == []
 
     change(archive, OTHER, tip, concluded("pet", "The cat is black."))
 
-    (one,) = (one for one in archive.elsewhere(OWNER, "cat", 5) if one.effort)
+    (one,) = (one for one in archive.elsewhere(SESSION, "cat", 5) if one.effort)
     assert one.effort is not None
     assert one.effort.summary == "The cat is black."
 
@@ -202,7 +202,7 @@ def test_the_newest_branch_counts(archive: Archive) -> None:
     fork = change(archive, OTHER, first, concluded("pet", "The dog is old."), 3)
 
     assert (found(archive, "cat"), found(archive, "dog")) == ([], ["t2/pet"])
-    assert only(archive.elsewhere(OWNER, "dog", 5)).tip == fork
+    assert only(archive.elsewhere(SESSION, "dog", 5)).tip == fork
 
 
 def test_a_branch_has_what_its_past_concluded(archive: Archive) -> None:
@@ -211,15 +211,15 @@ def test_a_branch_has_what_its_past_concluded(archive: Archive) -> None:
     change(archive, OTHER, past, opened("left"), 2)
     change(archive, OTHER, past, opened("right"), 3)
 
-    assert only(archive.elsewhere(OWNER, "cat", 5)).tip == past
+    assert only(archive.elsewhere(SESSION, "cat", 5)).tip == past
 
 
 def reopen_in_many(archive: Archive, name: str, summary: str) -> None:
     """Conclude an effort and reopen it, in each of thirty sessions."""
     for number in range(10, 40):
-        owner = Owner("ann", f"t{number}")
-        tip = work(archive, owner, name, summary)
-        change(archive, owner, tip, {"type": "reopened", "effort": name, "summary": ""})
+        session = Session("ann", f"t{number}")
+        tip = work(archive, session, name, summary)
+        change(archive, session, tip, {"type": "reopened", "effort": name, "summary": ""})
 
 
 def test_stale_efforts_hide_nothing(archive: Archive) -> None:
@@ -232,9 +232,9 @@ def test_stale_efforts_hide_nothing(archive: Archive) -> None:
 
 def test_an_anonymous_owner_finds_nothing(archive: Archive) -> None:
     """Sessions without a user know nothing of one another."""
-    work(archive, Owner(ANONYMOUS, "t2"), "auth-bug", SUMMARY)
+    work(archive, Session(ANONYMOUS, "t2"), "auth-bug", SUMMARY)
 
-    assert found(archive, "axios", Owner(ANONYMOUS, "t1")) == []
+    assert found(archive, "axios", Session(ANONYMOUS, "t1")) == []
 
 
 @pytest.mark.parametrize(
@@ -244,10 +244,10 @@ def test_an_anonymous_owner_finds_nothing(archive: Archive) -> None:
 def test_another_user_finds_nothing(archive: Archive, user: str) -> None:
     """Each user finds what is their own, whatever they are called."""
     work(archive, OTHER, "auth-bug", SUMMARY)
-    work(archive, Owner(user, "t2"), "mine", "Mine uses axios as well.")
+    work(archive, Session(user, "t2"), "mine", "Mine uses axios as well.")
 
-    assert found(archive, "axios", Owner(user, "t1")) == ["t2/mine"]
-    assert found(archive, "axios", Owner(user, "t2")) == []
+    assert found(archive, "axios", Session(user, "t1")) == ["t2/mine"]
+    assert found(archive, "axios", Session(user, "t2")) == []
     assert found(archive, "axios") == ["t2/auth-bug"]
 
 
@@ -255,7 +255,7 @@ def test_without_other_sessions_nothing_is_found(archive: Archive) -> None:
     """A user of one session, or of none, finds nothing."""
     assert found(archive, "axios") == []
 
-    archive.commit(OWNER, START, Group(1, (human("axios"),), "2026-01-01"))
+    archive.commit(SESSION, START, Group(1, (human("axios"),), "2026-01-01"))
 
     assert found(archive, "axios") == []
 
@@ -265,10 +265,10 @@ def test_without_other_sessions_nothing_is_found(archive: Archive) -> None:
 )
 def test_sessions_of_any_name_are_found(archive: Archive, thread: str) -> None:
     """Whatever a session is called, what it concluded is found."""
-    owner = Owner("ann", thread, thread)
-    work(archive, owner, "auth-bug", SUMMARY)
+    session = Session("ann", thread, thread)
+    work(archive, session, "auth-bug", SUMMARY)
 
-    assert only(archive.elsewhere(OWNER, "axios", 5)).owner == owner
+    assert only(archive.elsewhere(SESSION, "axios", 5)).session == session
 
 
 def test_what_is_erased_is_not_found(archive: Archive) -> None:
@@ -286,16 +286,16 @@ def test_what_is_erased_is_not_found(archive: Archive) -> None:
     assert found(archive, "tabby") == ["t2/pet"]
 
 
-def named(archive: Archive, newest: int = 5, owner: Owner = OWNER) -> list[str]:
+def named(archive: Archive, newest: int = 5, session: Session = SESSION) -> list[str]:
     """Return what was concluded last elsewhere, each behind its thread."""
-    listed = archive.elsewhere(owner, None, newest)
-    return [f"{one.owner.thread}/{one.effort.id} {one.at[:10]}" for one in listed if one.effort]
+    listed = archive.elsewhere(session, None, newest)
+    return [f"{one.session.thread}/{one.effort.id} {one.at[:10]}" for one in listed if one.effort]
 
 
 def test_what_was_concluded_last_is_listed(archive: Archive) -> None:
     """The newest efforts of other sessions come first, each with its day, up to a number."""
     pets(archive, [2, 4, 3])
-    work(archive, OWNER, "own", "The dog is old.", 9)
+    work(archive, SESSION, "own", "The dog is old.", 9)
 
     assert named(archive) == ["t4/pet 2026-01-04", "t3/pet 2026-01-03", "t2/pet 2026-01-02"]
     assert named(archive, 1) == ["t4/pet 2026-01-04"]
@@ -306,38 +306,38 @@ def test_the_list_leaves_out_what_is_not_concluded(archive: Archive) -> None:
     """Open again, on a branch that was left, or another user's: it is not listed."""
     tip = work(archive, OTHER, "pet", "The cat is grey.")
     change(archive, OTHER, tip, {"type": "reopened", "effort": "pet", "summary": "A cat."})
-    first = change(archive, Owner("ann", "t3"), START, opened("fork"), 1)
-    change(archive, Owner("ann", "t3"), first, concluded("fork", "It ended."), 2)
-    change(archive, Owner("ann", "t3"), first, opened("other-way"), 3)
-    work(archive, Owner("bob", "t4"), "pet", "The cat is grey.")
+    first = change(archive, Session("ann", "t3"), START, opened("fork"), 1)
+    change(archive, Session("ann", "t3"), first, concluded("fork", "It ended."), 2)
+    change(archive, Session("ann", "t3"), first, opened("other-way"), 3)
+    work(archive, Session("bob", "t4"), "pet", "The cat is grey.")
 
     assert named(archive) == []
-    assert named(archive, owner=Owner(ANONYMOUS, "t1")) == []
+    assert named(archive, session=Session(ANONYMOUS, "t1")) == []
 
 
 def test_what_one_passage_says_comes_first(archive: Archive) -> None:
     """A turn that says all of the query in one place stands before one that does so far apart."""
     rest = "Nothing else is said here at all. " * 60
     apart, near = human(f"The zebra. {rest} The harbour."), human("The zebra harbour.")
-    archive.commit(Owner("ann", "t2"), START, Group(1, (apart,), "2026-01-06T00:00:00Z"))
-    archive.commit(Owner("ann", "t3"), START, Group(1, (near,), "2026-01-05T00:00:00Z"))
+    archive.commit(Session("ann", "t2"), START, Group(1, (apart,), "2026-01-06T00:00:00Z"))
+    archive.commit(Session("ann", "t3"), START, Group(1, (near,), "2026-01-05T00:00:00Z"))
 
-    found = archive.elsewhere(OWNER, "zebra harbour", 5)
+    found = archive.elsewhere(SESSION, "zebra harbour", 5)
 
-    assert [one.owner.thread for one in found] == ["t3", "t2"]
+    assert [one.session.thread for one in found] == ["t3", "t2"]
 
 
 def test_equals_have_an_order(archive: Archive) -> None:
     """What says the same at the same time is found in the order of its names, last first."""
-    work(archive, Owner("ann", "t4"), "auth-bug", SUMMARY)
-    work(archive, Owner("ann", "t6"), "auth-bug", SUMMARY)
-    work(archive, Owner("ann", "t3"), "auth-bug", SUMMARY)
-    work(archive, Owner("ann", "t5"), "auth-bug", SUMMARY)
+    work(archive, Session("ann", "t4"), "auth-bug", SUMMARY)
+    work(archive, Session("ann", "t6"), "auth-bug", SUMMARY)
+    work(archive, Session("ann", "t3"), "auth-bug", SUMMARY)
+    work(archive, Session("ann", "t5"), "auth-bug", SUMMARY)
 
-    listed = archive.elsewhere(OWNER, None, 9)
+    listed = archive.elsewhere(SESSION, None, 9)
 
     assert found(archive, "interceptor") == [f"t{at}/auth-bug" for at in (6, 5, 4, 3)]
-    assert [one.owner.thread for one in listed] == ["t6", "t5", "t4", "t3"]
+    assert [one.session.thread for one in listed] == ["t6", "t5", "t4", "t3"]
 
 
 def test_what_says_too_little_of_a_query_is_not_found(archive: Archive) -> None:

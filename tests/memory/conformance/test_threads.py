@@ -3,8 +3,8 @@
 from concurrent.futures import ThreadPoolExecutor
 
 from ebbtide.memory.archive.protocol import Archive
-from ebbtide.memory.record import Owner, Record
-from tests.memory.turns import OWNER, START, commit_all, turn
+from ebbtide.memory.record import Record, Session
+from tests.memory.turns import SESSION, START, commit_all, turn
 
 
 def test_same_turn_at_once_is_stored_once(archive: Archive) -> None:
@@ -12,10 +12,10 @@ def test_same_turn_at_once_is_stored_once(archive: Archive) -> None:
     before = commit_all(archive, [turn(1)])
 
     with ThreadPoolExecutor(8) as pool:
-        records = list(pool.map(lambda _: archive.commit(OWNER, before, turn(2)), range(16)))
+        records = list(pool.map(lambda _: archive.commit(SESSION, before, turn(2)), range(16)))
 
     assert {record.tip for record in records} == {records[0].tip}
-    assert len(archive.tips(OWNER)) == 1
+    assert len(archive.tips(SESSION)) == 1
 
 
 def test_other_turns_at_once_get_branches(archive: Archive) -> None:
@@ -23,23 +23,23 @@ def test_other_turns_at_once_get_branches(archive: Archive) -> None:
     before = commit_all(archive, [turn(1)])
 
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda n: archive.commit(OWNER, before, turn(2, f"way {n}")), range(12)))
+        list(pool.map(lambda n: archive.commit(SESSION, before, turn(2, f"way {n}")), range(12)))
 
-    assert len(archive.tips(OWNER)) == 12
-    assert [finding for finding in archive.verify(OWNER) if finding.fatal] == []
+    assert len(archive.tips(SESSION)) == 12
+    assert [finding for finding in archive.verify(SESSION) if finding.fatal] == []
 
 
 def test_many_sessions_at_once(archive: Archive) -> None:
     """More sessions than are kept open at a time are written and read by several threads."""
-    owners = [Owner("ann", f"t{number}") for number in range(100)]
+    sessions = [Session("ann", f"t{number}") for number in range(100)]
 
-    def written(owner: Owner) -> tuple[Record, ...]:
-        record = archive.commit(owner, START, turn(1, owner.thread))
-        return archive.at(owner, record.tip).turns([1])
+    def written(session: Session) -> tuple[Record, ...]:
+        record = archive.commit(session, START, turn(1, session.thread))
+        return archive.at(session, record.tip).turns([1])
 
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(written, owners * 2))
+        found = list(pool.map(written, sessions * 2))
 
     assert [records[0].messages[0]["data"]["content"] for records in found] == [
-        owner.thread for owner in owners * 2
+        session.thread for session in sessions * 2
     ]

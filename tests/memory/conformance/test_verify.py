@@ -11,7 +11,7 @@ from ebbtide.memory.archive.records import zipped
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.errors import ArchiveFormatError, SessionNotFoundError
 from ebbtide.memory.record import Tip
-from tests.memory.turns import OWNER, commit_all, concluded, opened, turn
+from tests.memory.turns import SESSION, commit_all, concluded, opened, turn
 
 JUNK = zipped("junk")
 
@@ -25,7 +25,7 @@ def test_sound_session_has_no_findings(archive: Archive) -> None:
     ]
     commit_all(archive, [*groups, turn(3)])
 
-    assert archive.verify(OWNER) == ()
+    assert archive.verify(SESSION) == ()
 
 
 def test_leaf_branch_is_listed(archive: Archive) -> None:
@@ -34,7 +34,7 @@ def test_leaf_branch_is_listed(archive: Archive) -> None:
     commit_all(archive, [turn(2)], before)
     commit_all(archive, [turn(2, "another"), turn(3)], before)
 
-    findings = archive.verify(OWNER)
+    findings = archive.verify(SESSION)
 
     assert [(finding.what, finding.fatal) for finding in findings] == [
         ("turn 2 is the leaf of a branch", False)
@@ -44,7 +44,7 @@ def test_leaf_branch_is_listed(archive: Archive) -> None:
 def test_unknown_session_is_not_found(archive: Archive) -> None:
     """A session that was never written cannot be verified."""
     with pytest.raises(SessionNotFoundError, match="'t1'"):
-        archive.verify(OWNER)
+        archive.verify(SESSION)
 
 
 def told(archive: SqlArchive) -> Tip:
@@ -94,16 +94,16 @@ def test_damage_is_found(archive: SqlArchive, statement: str, where: str, what: 
 
     damaged(archive, statement, **({"junk": JUNK} if ":junk" in statement else {}))
 
-    findings = archive.verify(OWNER)
+    findings = archive.verify(SESSION)
     found = [one.where for one in findings if what in one.what and one.fatal]
     assert [name.partition(" (")[0] for name in found] == [where]
 
 
 def test_what_was_erased_is_sound(archive: SqlArchive) -> None:
     """A session that lost a turn has the note of it, and what lists the others is as it was."""
-    archive.erase(OWNER, told(archive), 2)
+    archive.erase(SESSION, told(archive), 2)
 
-    findings = archive.verify(OWNER)
+    findings = archive.verify(SESSION)
 
     assert [(one.what, one.fatal) for one in findings] == [("1 turn erased", False)]
 
@@ -117,7 +117,9 @@ def test_junk_is_named_by_who_reads_it(archive: SqlArchive, column: str) -> None
     with pytest.raises(
         ArchiveFormatError, match=r"session 't1' is damaged \(turn 3 \([0-9a-f]+\) is damaged"
     ):
-        archive.at(OWNER, tip).saved() if column == "state" else archive.at(OWNER, tip).turns([3])
+        archive.at(SESSION, tip).saved() if column == "state" else archive.at(SESSION, tip).turns(
+            [3]
+        )
 
 
 def test_junk_in_the_manifest_is_named(archive: SqlArchive) -> None:
@@ -126,7 +128,7 @@ def test_junk_in_the_manifest_is_named(archive: SqlArchive) -> None:
     damaged(archive, "UPDATE ebbtide_changes SET entry = 'junk'")
 
     with pytest.raises(ArchiveFormatError, match="session 't1' is damaged"):
-        archive.at(OWNER, tip).efforts_named(["a"])
+        archive.at(SESSION, tip).efforts_named(["a"])
 
 
 def test_nothing_is_locked(archive: SqlArchive) -> None:
@@ -139,10 +141,10 @@ def test_nothing_is_locked(archive: SqlArchive) -> None:
         lambda _connection, _cursor, statement, *_rest: statements.append(statement),
     )
 
-    archive.verify(OWNER)
+    archive.verify(SESSION)
 
     assert [one for one in statements if "IMMEDIATE" in one or "FOR UPDATE" in one] == []
-    assert archive.commit(OWNER, tip, turn(4)).turn == 4
+    assert archive.commit(SESSION, tip, turn(4)).turn == 4
 
 
 def test_state_block_is_stored_once_and_missed_where_it_is_needed(archive: SqlArchive) -> None:
@@ -155,12 +157,12 @@ def test_state_block_is_stored_once_and_missed_where_it_is_needed(archive: SqlAr
             for number, block in enumerate(blocks, 1)
         ],
     )
-    saved = [archive.at(OWNER, Tip(number, tip.id)).saved() for number in range(1, 5)]
+    saved = [archive.at(SESSION, Tip(number, tip.id)).saved() for number in range(1, 5)]
 
     stored = _count(archive)
     damaged(archive, "DELETE FROM ebbtide_blocks WHERE id % 2 = 1")
-    findings = archive.verify(OWNER)
-    archive.delete_session(OWNER)
+    findings = archive.verify(SESSION)
+    archive.delete_session(SESSION)
 
     assert [one and one.state["memory"]["anchor"] for one in saved] == blocks
     assert (stored, _count(archive)) == (2, 0)

@@ -371,7 +371,7 @@ def test_a_compressed_effort_that_is_reopened_lacks_no_turn(talk: Conversation) 
     """What quotes do not stand for is there as it was said."""
     talk.turn("Begin.", call("open_effort", name="a"))
     talk.turns(f"Step {number}." for number in range(2, 8))
-    talk.archive.commit_compression(talk.owner, talk.tip, Compression("a", 7, 4))
+    talk.archive.commit_compression(talk.session, talk.tip, Compression("a", 7, 4))
     talk.turn("That is all.", call("close_effort"))
     talk.turns(["Small talk."] * 12)
     talk.ask("Again.")
@@ -499,7 +499,7 @@ def test_recalled_text_is_gone_once_it_is_erased_elsewhere(talk: Conversation) -
     assert 1 not in plan_of(talk).turns
     assert "Minka" in sent(talk)
     with DiskArchive(talk.archive.root) as other:
-        other.erase(talk.owner, talk.tip, 1)
+        other.erase(talk.session, talk.tip, 1)
     assert "Minka" not in sent(talk)
 
 

@@ -116,7 +116,7 @@ def test_what_is_erased_is_not_hinted_at(talk: Conversation) -> None:
     talk.set(rebuild="on-change")
     before = hinted_at(talk, QUESTION)
     talk.answer()
-    talk.archive.erase(talk.owner, talk.tip, 1)
+    talk.archive.erase(talk.session, talk.tip, 1)
 
     assert before == ["- auth-bug"]
     assert hinted_at(talk, QUESTION) == []

@@ -8,7 +8,7 @@ from ebbtide.memory.messages import text
 from ebbtide.memory.metrics import report
 from ebbtide.memory.view import every_turn
 from tests.memory.contexts import begins, tokens, well_formed
-from tests.memory.conversations import LONG_ENOUGH, OWNER, Conversation, call, outside, unfenced
+from tests.memory.conversations import LONG_ENOUGH, SESSION, Conversation, call, outside, unfenced
 from tests.memory.earlier import FIX, LOG, conclude, earlier
 
 AUTH, CSS = "t1/auth-bug", "t2/css"
@@ -81,7 +81,7 @@ def test_what_is_concluded_anew_there_says_so_here(here: Conversation) -> None:
     assert lines(here) == [AUTH, CSS]
     here.call("expand_effort", effort_id=AUTH)
     there = here.beside("t1")
-    tip = here.archive.newest(there.owner)
+    tip = here.archive.newest(there.session)
     assert tip is not None
     there.tip, there.state = tip, replace(there.state, summaries={"auth-bug": 3})
     there.turn("Once more.", call("reopen_effort", effort_id="auth-bug"))
@@ -98,10 +98,10 @@ def test_what_is_concluded_anew_there_says_so_here(here: Conversation) -> None:
 def test_what_is_erased_there_is_gone_here(here: Conversation) -> None:
     """Neither the summary nor the expanded log shows what was erased."""
     here.call("expand_effort", effort_id=AUTH)
-    owner = here.beside("t1").owner
-    tip = here.archive.newest(owner)
+    session = here.beside("t1").session
+    tip = here.archive.newest(session)
     assert tip is not None
-    here.archive.erase(owner, tip, 2)
+    here.archive.erase(session, tip, 2)
     sent = str(here.context.messages)
 
     assert f"- {AUTH} ({DAY}): (redacted" in memory(here)[0]
@@ -152,7 +152,7 @@ def test_the_report_counts_them(here: Conversation) -> None:
     here.turn("And?", call("search_efforts", query="interceptor"))
     here.turn("Show.", call("expand_effort", effort_id=AUTH))
     here.turn("Enough.", call("collapse_effort", effort_id=AUTH))
-    counted = report([*every_turn(here.archive, OWNER, here.tip)])
+    counted = report([*every_turn(here.archive, SESSION, here.tip)])
 
     assert (counted.searches, counted.searches_used) == (1, 1)
     assert (counted.manual_collapses, counted.returns, counted.evictions) == (1, 0, 0)

@@ -18,7 +18,7 @@ from ebbtide.memory.salience.compress import (
     share_of,
 )
 from ebbtide.memory.salience.extract import readable_at_once
-from tests.memory.conversations import OWNER, Conversation, call
+from tests.memory.conversations import SESSION, Conversation, call
 
 LONG, HUGE = "word " * 60, "word " * 600
 SIZES = st.lists(st.integers(1, 1_000), max_size=30)
@@ -45,7 +45,7 @@ def compressed(talk: Conversation, through: int, **chosen: Any) -> Compression:
     """Store a compression of the turns up to one."""
     item = Item(Kind.FACT, "Begin.", 1)
     made = Compression("shop", talk.tip.turn, through, (item,), "They began.", **chosen)
-    return talk.archive.commit_compression(OWNER, talk.tip, made)
+    return talk.archive.commit_compression(SESSION, talk.tip, made)
 
 
 def overdue(talk: Conversation) -> Due | None:

@@ -110,7 +110,7 @@ def test_many_turns_are_read_in_several_calls(talk: Conversation) -> None:
 def test_what_is_missing_is_named(talk: Conversation) -> None:
     """Turns that were erased and turns that never were are told apart; the others are read."""
     talk.turns(("one", "two", "three"))
-    talk.archive.erase(talk.owner, talk.tip, 2)
+    talk.archive.erase(talk.session, talk.tip, 2)
     talk.ask("What was that?")
     result = talk.call("read_log", turns="0-9")
 

@@ -12,7 +12,7 @@ from ebbtide.memory.tools.toolbox import result_message
 from ebbtide.memory.view import past
 from ebbtide.prompts.loader import render
 from tests.draws import examples
-from tests.memory.conversations import LONG_ENOUGH, OWNER, Conversation, call, conversation
+from tests.memory.conversations import LONG_ENOUGH, SESSION, Conversation, call, conversation
 from tests.memory.earlier import FIX, LOG, archived, conclude, earlier
 
 AUTH = "t1/auth-bug"
@@ -114,7 +114,7 @@ def test_it_stays_what_it_was(talk: Conversation) -> None:
     before.tip, before.day = first, 22
     before.turn("Another branch.")
 
-    assert past(talk.archive, OWNER, talk.tip).messages(record)[:-1] == seen
+    assert past(talk.archive, SESSION, talk.tip).messages(record)[:-1] == seen
 
 
 def test_what_is_erased_there_is_gone_here(talk: Conversation) -> None:
@@ -123,7 +123,7 @@ def test_what_is_erased_there_is_gone_here(talk: Conversation) -> None:
     talk.ask("What was it?")
     talk.run(call("search_efforts", query="interceptor"), call("read_log", turns=3, session="t1"))
     record = talk.answer()
-    talk.archive.erase(before.owner, before.tip, 3)
+    talk.archive.erase(before.session, before.tip, 3)
     found, read = [
         message["data"]["content"]
         for message in talk.work.view.messages(record)

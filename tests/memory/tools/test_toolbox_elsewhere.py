@@ -120,7 +120,7 @@ def test_a_turn_of_an_earlier_session_is_read(here: Conversation) -> None:
 
     assert (result["session"], read["turn"], read["efforts"]) == ("t1", 2, [AUTH])
     assert words_of(read).startswith(LOG[0])
-    there = replace(here.owner, thread="t1")
+    there = replace(here.session, thread="t1")
     (record,) = here.archive.at(there, here.archive.newest(there) or Tip()).turns([2])
     assert recalled(here.messages[-1]) == (Recalled(2, 0, len(words_of(read)), "t1", record.id),)
     assert LOG[0] not in stored(here.messages[-1])["data"]["content"]
@@ -157,9 +157,9 @@ def test_what_cannot_be_read_says_why(
 def test_an_erased_turn_says_so(here: Conversation) -> None:
     """What was erased there cannot be read here."""
     before = here.beside("t1")
-    tip = here.archive.newest(before.owner)
+    tip = here.archive.newest(before.session)
     assert tip is not None
-    here.archive.erase(before.owner, tip, 2)
+    here.archive.erase(before.session, tip, 2)
 
     assert here.call("read_log", turns=2, session="t1")["error"] == (
         "turn 2 of session 't1' was erased: its text cannot be read any more"

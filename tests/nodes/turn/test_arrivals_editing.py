@@ -11,13 +11,13 @@ from langgraph.types import Overwrite
 
 from ebbtide import erase, restore
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call, together
 
 pytestmark = pytest.mark.usefixtures("entry")
 
-OWNER = Owner("", "t")
+SESSION = Session("", "t")
 CUT = ConnectionError("gone")
 
 
@@ -230,7 +230,7 @@ def test_edit_of_an_older_turn_beside_an_erased_one(
     changed = [["Zwei." if one == edited else one for one in turn] for turn in kept]
     assert told(chat, state) == [*changed, ["New.", "4"]]
     assert chat.branches == 2
-    assert not [one for one in chat.archive.verify(OWNER) if one.fatal]
+    assert not [one for one in chat.archive.verify(SESSION) if one.fatal]
 
 
 @pytest.mark.parametrize("new_ids", ["none", "one", "all"])

@@ -14,7 +14,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from pydantic import BaseModel
 
 from ebbtide import DiskArchive
-from ebbtide.memory.record import Group, Owner, Tip
+from ebbtide.memory.record import Group, Session, Tip
 from ebbtide.nodes.turn.langchain_messages import cleaned, from_dicts, time_of, to_dicts
 from tests.draws import examples
 
@@ -78,11 +78,11 @@ results = st.builds(
 def test_messages_come_back_equal(messages: list[BaseMessage]) -> None:
     """Content, calls, ids, usage and metadata are the same after the archive."""
     group = Group(1, to_dicts(messages), at="2026-01-01T00:00:00.000Z")
-    owner = Owner("u", "t")
+    session = Session("u", "t")
 
     with TemporaryDirectory() as folder:
-        written = DiskArchive(Path(folder), durable=False).commit(owner, Tip(), group)
-        (record,) = DiskArchive(Path(folder), durable=False).at(owner, written.tip).turns([1])
+        written = DiskArchive(Path(folder), durable=False).commit(session, Tip(), group)
+        (record,) = DiskArchive(Path(folder), durable=False).at(session, written.tip).turns([1])
 
     assert from_dicts(record.messages) == messages
 

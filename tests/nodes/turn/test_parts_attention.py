@@ -15,7 +15,7 @@ from ebbtide.memory.archive.memories import SqlAttention
 from ebbtide.memory.archive.sql import DiskArchive
 from ebbtide.memory.attention.law import Kept, Memory
 from ebbtide.memory.errors import AttentionError
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from tests.agents import Talk, talk, tip_in
 from tests.doubles import call
 from tests.graph.journeys import After, after
@@ -204,7 +204,7 @@ def test_erasing_again_reaches_the_banner_of_a_redacted_summary(tmp_path: Path) 
     chat = monday(tmp_path, then={"summary": "It was said at length.", "keywords": []})
     kept = chat.agent.get_state(session("monday")).values
     tip = tip_in(kept)
-    chat.archive.erase(Owner("ann", "monday"), tip, 1)
+    chat.archive.erase(Session("ann", "monday"), tip, 1)
 
     erase(chat.agent, session("monday"), 1)
 

@@ -25,7 +25,7 @@ from langgraph.types import interrupt
 
 from ebbtide import InputError, TipNotFoundError, build_memory_graph, commands
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Session
 from ebbtide.prompts.loader import render
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import ScriptedModel, call
@@ -33,7 +33,7 @@ from tests.draws import examples
 
 pytestmark = pytest.mark.usefixtures("entry")
 
-OWNER = Owner("", "t")
+SESSION = Session("", "t")
 NOTE = "The refresh token expires after 3600 seconds."
 IMAGE: list[Any] = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]
 CALLING = AIMessage("", tool_calls=[{"name": "look_up", "args": {"what": "tokens"}, "id": "c1"}])
@@ -229,15 +229,15 @@ def parent(folder: Path, answers: Any = None, **options: Any) -> Talk:
 
 def turns_of(chat: Talk) -> list[list[str]]:
     """Return what users said on each branch of the one session."""
-    (owner,) = chat.archive.sessions("")
+    (session,) = chat.archive.sessions("")
     return [
         [
             text(m)
-            for record in chat.archive.at(owner, tip).turns(range(1, tip.turn + 1))
+            for record in chat.archive.at(session, tip).turns(range(1, tip.turn + 1))
             for m in record.messages
             if m["type"] == "human"
         ]
-        for tip in chat.archive.tips(owner)
+        for tip in chat.archive.tips(session)
     ]
 
 
@@ -297,10 +297,10 @@ def test_an_adopted_turn_keeps_the_memory(tmp_path: Path) -> None:
 
     [chat.say(words) for words in ("Three.", "Four.")]
 
-    (owner,) = chat.archive.sessions("")
-    tip = chat.archive.newest(owner)
+    (session,) = chat.archive.sessions("")
+    tip = chat.archive.newest(session)
     assert (len(said), tip and tip.turn) == (5, 4)
-    records = chat.archive.at(owner, tip).turns(range(1, 5))  # type: ignore[arg-type]  # there is one
+    records = chat.archive.at(session, tip).turns(range(1, 5))  # type: ignore[arg-type]  # there is one
     assert [record.efforts for record in records] == [("tax",), (), ("tax",), ("tax",)]
 
 
@@ -430,7 +430,7 @@ def test_nothing_new_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError):
         chat.agent.invoke({"messages": history}, THREAD)
 
-    assert chat.archive.newest(OWNER).turn == 3  # type: ignore[union-attr]  # there is one
+    assert chat.archive.newest(SESSION).turn == 3  # type: ignore[union-attr]  # there is one
 
 
 def test_efforts_come_back_with_the_messages(tmp_path: Path) -> None:

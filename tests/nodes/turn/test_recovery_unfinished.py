@@ -7,12 +7,12 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from ebbtide import DiskArchive
-from ebbtide.memory.record import Group, Owner, Record, Tip
+from ebbtide.memory.record import Group, Record, Session, Tip
 from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.nodes.turn.arrivals import SplitInput, split_input
 from ebbtide.nodes.turn.recovery import commit, commit_unfinished
 from ebbtide.nodes.turn.updates import commit_update
-from tests.memory.turns import OWNER, START, commit_all, turn, visible
+from tests.memory.turns import SESSION, START, commit_all, turn, visible
 
 ASKED, SAID = HumanMessage("question 1", id="1"), AIMessage("about question 1", id="2")
 
@@ -24,13 +24,13 @@ class Failing(DiskArchive):
     attempts = 0
 
     def commit(
-        self, owner: Owner, tip: Tip, group: Group, embedder: Embedder | None = None
+        self, session: Session, tip: Tip, group: Group, embedder: Embedder | None = None
     ) -> Record:
         """Fail as a full disk does, or commit."""
         self.attempts += 1
         if self.attempts <= self.failures:
             raise OSError(28, "No space left on device")
-        return super().commit(owner, tip, group, embedder)
+        return super().commit(session, tip, group, embedder)
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def archive(tmp_path: Path) -> Failing:
 def after(archive: DiskArchive, *groups: Group) -> dict[str, Any]:
     """Return the state after these groups."""
     tip = commit_all(archive, groups)
-    (record,) = archive.at(OWNER, tip).turns([tip.turn])
+    (record,) = archive.at(SESSION, tip).turns([tip.turn])
     return {"turn": tip.turn, **commit_update(record, "2")}
 
 
@@ -50,7 +50,7 @@ def test_a_commit_that_fails_twice_is_made(archive: Failing) -> None:
     """Two failures are retried."""
     archive.failures = 2
 
-    record = commit(archive, OWNER, START, turn(1))
+    record = commit(archive, SESSION, START, turn(1))
 
     assert visible(archive, record.tip) == ["question 1"]
 
@@ -60,9 +60,9 @@ def test_a_commit_that_keeps_failing_raises(archive: Failing) -> None:
     archive.failures = 3
 
     with pytest.raises(OSError, match="No space left"):
-        commit(archive, OWNER, START, turn(1))
+        commit(archive, SESSION, START, turn(1))
     assert archive.attempts == 3
-    assert archive.newest(OWNER) is None
+    assert archive.newest(SESSION) is None
 
 
 def test_nothing_left_behind_changes_nothing(archive: Failing) -> None:
@@ -70,7 +70,7 @@ def test_nothing_left_behind_changes_nothing(archive: Failing) -> None:
     state: Any = after(archive, turn(1))
 
     state["messages"] = [ASKED, SAID, HumanMessage("more", id="3")]
-    update = commit_unfinished(state, OWNER, split_input(state, OWNER, archive), archive)
+    update = commit_unfinished(state, SESSION, split_input(state, SESSION, archive), archive)
 
     assert update == {key: state[key] for key in ("persisted", "tip", "archived", "events")}
     assert archive.attempts == 1
@@ -81,11 +81,11 @@ def test_an_unfinished_turn_is_committed(archive: Failing) -> None:
     left = HumanMessage("lost?", id="3")
     state: Any = {**after(archive, turn(1)), "turn": 2}
 
-    update = commit_unfinished(state, OWNER, SplitInput([], [left], [ASKED]), archive)
+    update = commit_unfinished(state, SESSION, SplitInput([], [left], [ASKED]), archive)
 
     tip = Tip(update["persisted"], update["tip"])
     assert visible(archive, tip) == ["question 1", "lost?"]
-    assert archive.at(OWNER, tip).turns([2])[0].status == "aborted"
+    assert archive.at(SESSION, tip).turns([2])[0].status == "aborted"
     assert update["archived"] == "3"
 
 
@@ -96,9 +96,9 @@ def test_an_edited_turn_begins_a_branch(archive: Failing) -> None:
     better = HumanMessage("better", id="1")
     state["messages"] = [better, AIMessage("about question 2", id="2"), HumanMessage("more")]
 
-    update = commit_unfinished(state, OWNER, split_input(state, OWNER, archive), archive)
+    update = commit_unfinished(state, SESSION, split_input(state, SESSION, archive), archive)
 
     tip = Tip(update["persisted"], update["tip"])
     assert visible(archive, tip) == ["question 1", "better"]
     assert visible(archive, Tip(2, state["tip"])) == ["question 1", "question 2"]
-    assert len(archive.tips(OWNER)) == 2
+    assert len(archive.tips(SESSION)) == 2

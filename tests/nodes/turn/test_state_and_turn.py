@@ -10,9 +10,9 @@ from langgraph_sdk.auth.types import BaseUser, StudioUser
 
 from ebbtide.memory.efforts import happened
 from ebbtide.memory.errors import InputError
-from ebbtide.memory.record import ANONYMOUS, Owner, Record, Tip
+from ebbtide.memory.record import ANONYMOUS, Record, Session, Tip
 from ebbtide.memory.settings import Settings
-from ebbtide.nodes.turn.owner import owner_of
+from ebbtide.nodes.turn.session import session_of
 from ebbtide.nodes.turn.state import TurnState, repacked, unpacked
 from ebbtide.nodes.turn.turn import group, running
 from ebbtide.nodes.turn.updates import commit_update, effort_state, efforts_update, tip_of
@@ -32,11 +32,11 @@ def runtime(namespace: str = "begin_turn:7", thread: str | None = "t") -> Runtim
     return Runtime(execution_info=info)
 
 
-def owner_with(configurable: dict[str, Any], here: Runtime[Settings]) -> Owner:
-    """Return the owner of a new session in a run with this configuration."""
+def session_with(configurable: dict[str, Any], here: Runtime[Settings]) -> Session:
+    """Return a new session in a run with this configuration."""
     config: RunnableConfig = {"configurable": configurable}
-    asked: RunnableLambda[TurnState, Owner] = RunnableLambda(
-        lambda state: owner_of(state, here, Settings())
+    asked: RunnableLambda[TurnState, Session] = RunnableLambda(
+        lambda state: session_of(state, here, Settings())
     )
     return asked.invoke({}, config)
 
@@ -47,14 +47,14 @@ def owner_with(configurable: dict[str, Any], here: Runtime[Settings]) -> Owner:
 )
 def test_a_new_session_is_named_by_thread_and_place(namespace: str, path: str) -> None:
     """The namespace of a session is that of its graph, without the ids of tasks."""
-    owner = owner_of({}, runtime(namespace), ANN)
+    session = session_of({}, runtime(namespace), ANN)
 
-    assert owner == Owner("ann", "t", path)
+    assert session == Session("ann", "t", path)
 
 
 def test_a_run_without_a_thread_has_a_session_of_its_own() -> None:
     """Two runs without checkpoints share nothing."""
-    first, second = (owner_of({"nonce": it}, runtime(thread=None), ANN) for it in ("aa", "bb"))
+    first, second = (session_of({"nonce": it}, runtime(thread=None), ANN) for it in ("aa", "bb"))
 
     assert first.thread.startswith("run-")
     assert first != second
@@ -62,9 +62,9 @@ def test_a_run_without_a_thread_has_a_session_of_its_own() -> None:
 
 def test_the_configuration_may_name_the_user() -> None:
     """`configurable.user_id` is whose session it is, else it is nobody's in particular."""
-    owners = [owner_with(said, runtime()) for said in ({"user_id": "cid"}, {})]
+    sessions = [session_with(said, runtime()) for said in ({"user_id": "cid"}, {})]
 
-    assert [owner.user for owner in owners] == ["cid", ANONYMOUS]
+    assert [session.user for session in sessions] == ["cid", ANONYMOUS]
 
 
 def test_the_user_of_a_server_cannot_be_chosen() -> None:
@@ -72,7 +72,7 @@ def test_the_user_of_a_server_cannot_be_chosen() -> None:
     server = ServerInfo("assistant", "graph", user=cast("BaseUser", StudioUser("dan")))
     here: Runtime[Settings] = Runtime(server_info=server, execution_info=runtime().execution_info)
 
-    assert owner_of({}, here, ANN).user == "dan"
+    assert session_of({}, here, ANN).user == "dan"
 
 
 def test_a_new_state_has_committed_nothing() -> None:

@@ -7,7 +7,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import create_memory_agent
 from ebbtide.memory.fences import Fences
-from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.record import Session, Tip
 from ebbtide.memory.view import past
 from ebbtide.nodes.turn.state import unpacked
 from ebbtide.nodes.turn.turn import TurnCache
@@ -54,13 +54,13 @@ def test_turn_that_is_not_carried_is_loaded_again() -> None:
 
     assert archive.loaded == 2
     assert agent.get_state(THREAD).values["messages"][-1].text == "Noted."
-    assert archive.newest(Owner("", "t")) == tip_of(unpacked(agent.get_state(THREAD).values))
+    assert archive.newest(Session("", "t")) == tip_of(unpacked(agent.get_state(THREAD).values))
 
 
 def test_message_that_changes_is_converted_again() -> None:
     """A middleware may edit a message in its place; an unchanged one is converted once."""
-    owner = Owner("ann", "t1")
-    turn = TurnCache(past(InMemoryArchive(), owner, Tip()), Fences("404256753", len))
+    session = Session("ann", "t1")
+    turn = TurnCache(past(InMemoryArchive(), session, Tip()), Fences("404256753", len))
     asked, answer = HumanMessage("Which port?", id="1"), AIMessage("80", id="2")
 
     before = turn.stored([asked, answer])

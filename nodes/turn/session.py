@@ -8,17 +8,17 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
 from ...memory.messages import clean
-from ...memory.record import ANONYMOUS, Owner
+from ...memory.record import ANONYMOUS, Session
 from ...memory.settings import Settings, user_named
 from .state import TurnState
 
 _NONCE = 16
 """Hexadecimal digits of a nonce in the name of a run without a thread."""
 
-_session = lru_cache(maxsize=256)(Owner)  # each node asks for it, and its ids are checked once
+_session = lru_cache(maxsize=256)(Session)  # each node asks for it, and its ids are checked once
 
 
-def owner_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -> Owner:
+def session_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -> Session:
     """Return the session of the run: its user, its thread, and the path of the agent in a graph.
 
     A run without a thread is a session of its own, named by the nonce of its turn.
