@@ -53,7 +53,7 @@ def write_turns(
     So many are in a transaction.
     """
     with archive.database.writing() as connection:
-        row, tip, snapshot = commit.session_of(connection, session), Tip(), Snapshot((), 0)
+        row, tip, snapshot = commit.session_row(connection, session), Tip(), Snapshot((), 0)
     left = iter(groups)
     while some := [*islice(left, at_once)]:
         with archive.database.writing() as connection:

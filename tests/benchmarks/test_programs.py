@@ -244,7 +244,7 @@ def test_context_cost(tmp_path: Path, talk: str) -> None:
 
 def test_deduplication(tmp_path: Path) -> None:
     """Of two labelled pairs the one that says the same is merged, and the time is measured."""
-    same = {"expect": "same", "older": "We use Redis.", "newer": "We'll use Redis."}
+    same = {"expect": "same", "older": "We use Redis.", "newer": "We use the Redis."}
     both = {"expect": "both", "older": "Room 4 is red.", "newer": "Room 5 is red."}
     path = tmp_path / "pairs.json"
     path.write_text(json.dumps({"rules": [same, both]}), encoding="utf-8")
