@@ -191,7 +191,7 @@ def sample_sessions(load: Load, count: int) -> Iterator[tuple[Session, str]]:
     for _ in range(count):
         user, session = chance.randrange(load.users), chance.randrange(load.sessions)
         first = session_turn(1, random.Random(str(load.session(user, session))))
-        spoken = first.messages[1]["data"]["content"]
+        spoken = first.messages[1].content
         user += load.users * chance.randrange(load.copies + 1)
         yield load.session(user, session), " ".join(chance.sample(spoken.split()[::2], 5))
 

@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import uvicorn
+from langchain_core.messages import AIMessage, HumanMessage
 from made_up import text
 from playwright.sync_api import sync_playwright
 from report import argument_parser, ranged, write
@@ -55,8 +56,8 @@ def turn(number: int) -> Group:
     tokens = {"system": 500, "tools": 650, "turns": 40 * (number % 50), "turn": 20}
     sent = {"type": "sent", "tokens": tokens, "total": sum(tokens.values()), "budget": 4_000}
     words = text(Random(number), 40)
-    human = {"type": "human", "data": {"content": words, "id": f"h{number}"}}
-    answer = {"type": "ai", "data": {"content": words, "id": f"a{number}"}}
+    human = HumanMessage(words, id=f"h{number}")
+    answer = AIMessage(words, id=f"a{number}")
     at = "2026-03-01T10:00:00+00:00"
     return Group(number, (human, answer), at, events=(sent,), nonce=f"{number:032x}")
 

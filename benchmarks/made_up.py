@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate, islice
 
+from langchain_core.messages import AIMessage, HumanMessage
+
 from ebbtide import SqlArchive
 from ebbtide.memory.archive import commit, memories
 from ebbtide.memory.archive.lineage import Lineage, Snapshot
@@ -37,10 +39,7 @@ def text(chance: random.Random, size: int) -> str:
 
 def group(turn: int, texts: Sequence[str], effort: str, events: Sequence[Event] = ()) -> Group:
     """Return a turn of an effort, or of none: a question and its answer, one after the other."""
-    messages = tuple(
-        {"type": ("human", "ai")[at % 2], "data": {"content": said}}
-        for at, said in enumerate(texts)
-    )
+    messages = tuple((HumanMessage, AIMessage)[at % 2](said) for at, said in enumerate(texts))
     efforts = (effort,) if effort else ()
     return Group(turn, messages, "2026-01-01T00:00:00Z", efforts, tuple(events))
 

@@ -28,7 +28,6 @@ from ebbtide import DiskArchive, EbbtideMiddleware
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Session, Tip
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_messages, count_tools
-from ebbtide.nodes.turn.langchain_messages import to_dicts
 
 PLAIN, SUMMARISING = "create_agent", "SummarizationMiddleware, 4,000"
 OURS, GRAPH = "EbbtideMiddleware", "create_memory_agent"
@@ -75,9 +74,7 @@ class Side:
             "turns": len(turns),
             "checkpoint bytes a turn": round(stored / len(turns)),
             **ranged("ms, last 50 turns", [1_000 * one for one in self.seconds[-LAST:]]),
-            "tokens of the last call": REPLY_OVERHEAD
-            + count_tools(tools)
-            + count_messages(to_dicts(sent)),
+            "tokens of the last call": REPLY_OVERHEAD + count_tools(tools) + count_messages(sent),
             "lost": sum(not {turn.question, turn.answer} <= texts for turn in turns),
         }
 

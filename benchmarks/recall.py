@@ -28,6 +28,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
+from langchain_core.messages import AIMessage, ToolMessage
 from locomo import Conversation, Question, Replay, add_options, load, replayed
 from made_up import group
 from report import argument_parser, percent, write
@@ -164,9 +165,9 @@ def _with_calls(messages: Sequence[Any], calls: Sequence[Any]) -> tuple[Any, ...
     between: list[Any] = []
     for number, (name, arguments, result) in enumerate(calls):
         call = {"name": name, "args": arguments, "id": f"call-{number}", "type": "tool_call"}
-        between.append({"type": "ai", "data": {"content": "", "tool_calls": [call]}})
+        between.append(AIMessage("", tool_calls=[call]))
         told = {"content": result, "name": name, "tool_call_id": call["id"]}
-        between.append({"type": "tool", "data": told})
+        between.append(ToolMessage(**told))
     return (question, *between, answer)
 
 

@@ -27,7 +27,6 @@ from talks import WORDS, TalkingModel, Turn
 
 from ebbtide import DiskArchive, EbbtideMiddleware, Settings, commands
 from ebbtide.memory.tokens import count_messages, count_tools
-from ebbtide.nodes.turn.langchain_messages import to_dicts
 
 WINDOW, TRIGGER = 16_000, 12_000
 """Tokens of the model's window, and those from which on the peers that ask for it summarise."""
@@ -115,7 +114,7 @@ class Watch:
         """Take a request; raise as a provider does if it is too large or, where asked, fails."""
         if summary and self.fails:
             raise RuntimeError("503: the model that summarises is overloaded")
-        tokens = count_messages(to_dicts(messages)) + count_tools(tools)
+        tokens = count_messages(messages) + count_tools(tools)
         self.largest = max(self.largest, tokens)
         self.refused += tokens > WINDOW or unpaired(messages) > 0
         if tokens > WINDOW:

@@ -17,7 +17,7 @@ from ..graph.commands.look import PAGE
 from ..graph.erase.erase import aerase
 from ..memory.dates import minute_of
 from ..memory.errors import CommandError, TurnNotFoundError
-from ..memory.messages import calls
+from ..memory.messages import call_id, calls
 from ..memory.record import SHORT_ID
 from .conversation import Conversation
 from .printable import in_line, printable
@@ -147,11 +147,10 @@ def _context_page(talk: Conversation, question: str | None) -> Page:
         if part.name == "tools":
             yield from map(_json, context.tools)
         for message in part.messages:
-            data, kind = message["data"], str(message["type"])
-            role = {"human": "user", "ai": "assistant"}.get(kind, kind)
-            names = [str(data[key]) for key in ("name", "tool_call_id") if data.get(key)]
+            role = {"human": "user", "ai": "assistant"}.get(message.type, message.type)
+            names = filter(None, (message.name, call_id(message)))
             yield _note(in_line(" ".join(["--", role, *names])))
-            if content := data.get("content"):
+            if content := message.content:
                 yield content if isinstance(content, str) else _json(content)
             for call in calls(message):
                 yield in_line(f"{call['id']} {call['name']} {_json(call['args'])}")

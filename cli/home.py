@@ -19,9 +19,9 @@ from ..memory.archive.sql import SqlArchive
 from ..memory.attention.law import Attention
 from ..memory.errors import EbbtideError, SettingsError
 from ..memory.memories import UserMemories
-from ..memory.messages import clean
 from ..memory.names import safe_name, session_label
 from ..memory.record import ANONYMOUS
+from ..memory.serialised import clean
 from ..memory.settings import Settings
 from .printable import discreet, in_line, one_line
 

@@ -16,7 +16,6 @@ from langchain_core.messages import (
     BaseMessage,
     HumanMessage,
     SystemMessage,
-    message_to_dict,
 )
 from rapidfuzz import fuzz
 
@@ -256,7 +255,7 @@ def scores(point: Point, context: Context, embedder: Embedder | None) -> dict[st
 
 def size(messages: Sequence[AnyMessage]) -> int:
     """Return the tokens of messages, as OpenAI counts them."""
-    return count_messages([message_to_dict(message) for message in messages])
+    return count_messages(messages)
 
 
 class Agreement(NamedTuple):

@@ -16,7 +16,7 @@ from typing import Any
 from langchain.chat_models import init_chat_model
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import convert_to_messages, message_to_dict
+from langchain_core.messages import BaseMessage, convert_to_messages
 
 from ..graph.agent import choose_embedder
 from ..memory.compressions import Compression, Item, Kind
@@ -186,15 +186,15 @@ class SelectiveSalienceStrategy:
         earlier: Messages = (),
     ) -> str:
         """Return the four parts as a text; system messages of `earlier` are in the first one."""
-        said = [*map(_as_data, recent_turns)]
-        system = [text(one) for one in map(_as_data, earlier) if one["type"] == "system"]
+        said = [*map(_as_message, recent_turns)]
+        system = [text(one) for one in map(_as_message, earlier) if one.type == "system"]
         goal = render("open_line", **self._effort().purpose)
         return render(
             "evaluation/rebuilt",
             system="\n".join([*system, goal]),
             salient="\n".join(f"- {quote}" for quote in salience_set) or "none",
             background=background_summary or "none",
-            recent="\n".join(f"{_ROLES.get(one['type'], one['type'])}: {text(one)}" for one in said)
+            recent="\n".join(f"{_ROLES.get(one.type, one.type)}: {text(one)}" for one in said)
             or "none",
         )
 
@@ -218,11 +218,11 @@ class SelectiveSalienceStrategy:
 
     def _turns(self, context: Messages) -> list[Group]:
         """Return messages in turns, each beginning with the user, numbered after older ones."""
-        turns: list[list[dict[str, Any]]] = []
-        for message in map(_as_data, context):
-            if message["type"] == "system":
+        turns: list[list[BaseMessage]] = []
+        for message in map(_as_message, context):
+            if message.type == "system":
                 continue
-            if message["type"] == "human" or not turns:
+            if message.type == "human" or not turns:
                 turns.append([])
             turns[-1].append(message)
         first = self._compression.through + 1
@@ -269,12 +269,12 @@ class SelectiveSalienceStrategy:
 _ROLES = {"human": "user", "ai": "assistant"}
 
 
-def _as_data(message: Mapping[str, Any]) -> dict[str, Any]:
+def _as_message(message: Mapping[str, Any]) -> BaseMessage:
     """Return a message of a chat API as the memory stores it."""
     given = {"content": "", **{name: value for name, value in message.items() if value is not None}}
     if given.get("role") == "tool":
         given = {"tool_call_id": "", **given}
-    return message_to_dict(convert_to_messages([given])[0])
+    return convert_to_messages([given])[0]
 
 
 def _name_of(model: str | BaseChatModel) -> str:

@@ -9,7 +9,6 @@ from langchain_core.language_models import GenericFakeChatModel, LanguageModelIn
 from langchain_core.messages import (
     AIMessage,
     AnyMessage,
-    message_to_dict,
 )
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import StructuredTool
@@ -33,7 +32,6 @@ from ..memory.salience.extract import background as describe
 from ..memory.salience.merge import Merged, embedding_similarity, lexical, merged
 from ..memory.settings import Settings
 from ..nodes.ask import Models, QuestionCost, drive
-from ..nodes.turn.langchain_messages import from_dicts
 from ..prompts.loader import render
 from .judge import FENCES
 from .strategy_protocol import Context, Quoted, Strategy, after, as_messages
@@ -71,10 +69,7 @@ def recent(turns: Sequence[TemplateTurn], number: int = RECENT) -> tuple[Templat
 
 def groups(turns: Sequence[TemplateTurn]) -> tuple[Group, ...]:
     """Return a group of messages for each exchange, numbered by its first turn."""
-    return tuple(
-        Group(part[0].turn_id, tuple(map(message_to_dict, as_messages(part))), "")
-        for part in exchanges(turns)
-    )
+    return tuple(Group(part[0].turn_id, tuple(as_messages(part)), "") for part in exchanges(turns))
 
 
 class FullHistory(Strategy):
@@ -155,7 +150,7 @@ class ProtectedCore(Strategy):
             older = tuple(item for item in self._compression.items if item.turn <= through)
             quoted = quote(replace(self._compression, items=older), turns[0].turn_id, FENCES)
             front += [quoted] if quoted else []
-        messages: Any = [*from_dicts(front), *as_messages(after(turns, through))]
+        messages: Any = [*front, *as_messages(after(turns, through))]
         return tuple(messages)
 
 
@@ -255,7 +250,7 @@ class EbbtideAgent(Strategy):
         parts = [
             part for part in show_context(agent, _CONFIG).parts if part.name not in instructions
         ]
-        messages: Any = from_dicts([message for part in parts for message in part.messages])
+        messages: Any = [message for part in parts for message in part.messages]
         thread = thread_at(agent, _CONFIG)
         log = [entry["told"] for entry in read(self._archive, thread.session).extractions]
         passes, self._pass_count = log[self._pass_count :], len(log)

@@ -19,8 +19,8 @@ from langgraph.types import Send
 from pydantic import TypeAdapter
 
 from ..memory.errors import InputError, SessionNotFoundError
-from ..memory.messages import clean
 from ..memory.record import Session
+from ..memory.serialised import clean
 from ..memory.settings import Settings, resolve
 from ..nodes.application_tools import ToolErrors, application_tools
 from ..nodes.assemble_context import assemble_context

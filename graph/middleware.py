@@ -47,7 +47,7 @@ from ..nodes.detect_references import detect_references
 from ..nodes.memory_tools import amemory_tools, memory_tools
 from ..nodes.persist import persist
 from ..nodes.turn.arrivals import unarchived
-from ..nodes.turn.langchain_messages import messages_in_state, to_dicts
+from ..nodes.turn.langchain_messages import messages_in_state
 from ..nodes.turn.parts import READ_CACHE_SECONDS, AgentParts
 from ..nodes.turn.session import session_of
 from ..nodes.turn.state import TurnState, repacked, state_after, unpacked, updated
@@ -326,7 +326,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """Return the state, and the parts if calls of memory tools, or invalid ones, wait."""
         whole = as_edited(whole_turn(state))
         turn_state = read_state(whole, runtime, self._initial)
-        messages = to_dicts(running(turn_state))
+        messages = running(turn_state)
         app_tools = {call["name"]: cast("Any", None) for call in waiting(messages, MEMORY_TOOLS)}
         if not waiting(messages, app_tools):
             return turn_state, None
@@ -440,7 +440,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             turn_state = state_after(turn_state, update)
         else:
             self._check_user(runtime)
-        said = to_dicts(running(turn_state)) if unarchived(turn_state) else []
+        said = running(turn_state) if unarchived(turn_state) else []
         if not said or (unanswered(said) and not answered(said)):
             return update
         for node in (detect_references, decay, persist):

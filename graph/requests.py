@@ -14,11 +14,10 @@ from rapidfuzz.distance import Prefix
 
 from ..memory.context.budget import DIGITS
 from ..memory.errors import SettingsError
-from ..memory.fences import NAME
-from ..memory.messages import digest
+from ..memory.serialised import digest, stored_form
 from ..memory.tokens import TokenCounter, count_messages
 from ..nodes.call_model import Call
-from ..nodes.turn.langchain_messages import messages_in_state, to_dicts
+from ..nodes.turn.langchain_messages import messages_in_state
 from ..nodes.turn.state import unpacked, updated
 
 _OF_MIDDLEWARE = frozenset({"lc_internal_call", "lc_source"})
@@ -217,11 +216,7 @@ def _form(message: BaseMessage) -> tuple[object, ...]:
 
 def tokens_of(messages: Sequence[BaseMessage], count: TokenCounter) -> int:
     """Return the tokens of messages as they are sent, with the memory's name where it stands."""
-    dicts: list[Any] = [*to_dicts(messages)]
-    for at, message in enumerate(messages):
-        if message.name == NAME:
-            dicts[at] = {**dicts[at], "data": {**dicts[at]["data"], "name": NAME}}
-    return count_messages(dicts, count)
+    return count_messages(messages, count)
 
 
 def digests_of(final: Sequence[BaseMessage], ours: Sequence[BaseMessage], digests: str) -> str:
@@ -232,7 +227,7 @@ def digests_of(final: Sequence[BaseMessage], ours: Sequence[BaseMessage], digest
     for message in final:
         form = _form(message)
         at = next((at for at, (own, _) in enumerate(rest) if own == form), None)
-        found.append(digest(to_dicts([message]), DIGITS) if at is None else rest[at][1])
+        found.append(digest(stored_form([message]), DIGITS) if at is None else rest[at][1])
         rest = rest if at is None else rest[at + 1 :]
     return "".join(found)
 

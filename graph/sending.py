@@ -18,7 +18,6 @@ from ..memory.tokens import REPLY_OVERHEAD, count_messages
 from ..memory.tools.toolbox import schemas
 from ..nodes.call_model import Call
 from ..nodes.turn.caching import BREAKPOINT, KEY, caches_on_request, with_breakpoint
-from ..nodes.turn.langchain_messages import to_dicts
 from ..nodes.turn.parts import AgentParts, takes_tools, unwrapped
 from ..nodes.turn.state import TurnState, updated
 from ..nodes.turn.turn import running
@@ -60,7 +59,7 @@ def call_of(
         for message in state["messages"]
         if str(message.id) not in done.removed & turn.keys()
     ]
-    added = count_messages(to_dicts([message for _, message in done.added]), parts.count)
+    added = count_messages([message for _, message in done.added], parts.count)
     limit = settings.context_budget if window is None else window
     if added:
         check_added(added, whole, parts)

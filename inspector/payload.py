@@ -280,14 +280,13 @@ def _metrics(metrics: Report) -> dict[str, Any]:
 
 
 def _message(message: Message) -> dict[str, Any]:
-    data = message["data"]
     asked = [{"name": call.get("name"), "args": call.get("args")} for call in calls(message)]
     entry = {
-        "type": message["type"],
+        "type": message.type,
         "speaker": speaker(message),
         "text": visible_text(message),
         "calls": asked,
-        "other": _other_kinds(data.get("content")),
+        "other": _other_kinds(message.content),
     }
     return {key: value for key, value in entry.items() if value or key == "text"}
 

@@ -16,9 +16,10 @@ from ..memory.context.fit import WorkingContext, assemble
 from ..memory.context.plan import Plan
 from ..memory.efforts import EffortState, happened
 from ..memory.errors import ArchiveError, EbbtideError, TurnNotFoundError
-from ..memory.messages import Message, calls, fingerprint, text
+from ..memory.messages import Message, calls, text
 from ..memory.record import Event, Group, Record, Session, Tip, memberships
 from ..memory.running_turn import RunningTurn
+from ..memory.serialised import fingerprint
 from ..memory.settings import Settings
 from ..memory.tokens import REPLY_OVERHEAD, count_message, count_tools, exact
 from ..memory.transcript import speaker
@@ -108,7 +109,7 @@ def _context(
     number, call = place
     record = _record(archive, session, tip, number)
     sent = [event for event in record.events if event["type"] == "sent"]
-    answers = [at for at, message in enumerate(record.messages) if message["type"] == "ai"]
+    answers = [at for at, message in enumerate(record.messages) if message.type == "ai"]
     if not 0 <= call < min(len(sent), len(answers)):
         raise NoCallError(f"turn {number} has {len(sent)} calls whose prompt can be made again")
     event = sent[call]
@@ -226,7 +227,7 @@ def _lines(context: WorkingContext, tools: Any) -> list[dict[str, Any]]:
         {
             "part": name,
             "speaker": speaker(message),
-            "role": _ROLES.get(message["type"], message["type"]),
+            "role": _ROLES.get(message.type, message.type),
             "tokens": count_message(message, exact) + (REPLY_OVERHEAD if name == "system" else 0),
             "text": text(message),
             "calls": [{"name": one.get("name"), "args": one.get("args")} for one in calls(message)],

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from ..prompts.loader import render
 from .fences import Fences
-from .messages import Message, compact, fingerprint, text
+from .messages import Message, compact, text
+from .serialised import fingerprint
 
 SHARE = 8
 """One in how many tokens of the room they may have together; the newest alone may have more."""
@@ -71,7 +72,7 @@ def noted(key: Sequence[str], messages: Iterable[Message]) -> Application:
 
 
 def _texts(messages: Iterable[Message]) -> tuple[str, ...]:
-    said = (text(message).strip() for message in messages if message["type"] == "system")
+    said = (text(message).strip() for message in messages if message.type == "system")
     return tuple(dict.fromkeys(filter(None, said)))
 
 

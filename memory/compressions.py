@@ -7,8 +7,8 @@ from enum import StrEnum
 from itertools import accumulate
 from typing import Any, Literal, TypeAlias
 
-from .messages import fingerprint
 from .search.terms import content
+from .serialised import fingerprint
 
 DONE = "done"
 """In place of a key, the mark of an item that matters no longer, though none took its place."""

@@ -170,17 +170,16 @@ class Target:
         texts = {
             text(message)
             for message in as_users_see(self.record.messages)
-            if message["data"].get("status") != "error"
-            if message["data"].get("name") not in MEMORY_TOOLS
+            if getattr(message, "status", "") != "error"
+            if message.name not in MEMORY_TOOLS
         }
         # Bytes, since a word of Chinese says as much in a third of the characters.
         texts = {one for one in texts if len(one.encode(errors="replace")) >= _SHORTEST}
-        ids = {message["data"].get("id") for message in self.record.messages} - {None}
+        ids = {message.id for message in self.record.messages} - {None}
         for record in records:
-            data = [message["data"] for message in record.messages]
-            said = "\n".join(_leaves([data, record.events]))
+            said = "\n".join(_leaves([[*map(vars, record.messages)], record.events]))
             is_version = record.turn == self.record.turn and any(
-                one.get("id") in ids for one in data
+                message.id in ids for message in record.messages
             )
             if is_version or any(one in said for one in texts):
                 yield record.tip
@@ -241,7 +240,7 @@ def _leaves(value: Any) -> Iterator[str]:
 
 def _without_copies(message: Message, carried: Carried) -> Message:
     """Return a message; of the memory's tools without the carried texts of each effort."""
-    if message["type"] != "tool" or message["data"].get("name") not in MEMORY_TOOLS:
+    if message.type != "tool" or message.name not in MEMORY_TOOLS:
         return message
     body = result_of(message)
     after = _without_texts(body, carried)

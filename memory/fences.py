@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from langchain_core.messages import AIMessage, HumanMessage
+
 from .messages import Message, compact, is_call, is_thought
 from .tokens import TokenCounter, count_message, fit
 
@@ -46,7 +48,7 @@ class Fences:
         """
         end = "\n" if "\n" in content else ""
         said = f"<memory {self.key}>{self.without_key(content)}{end}</memory {self.key}>"
-        return {"type": "human", "data": {"content": said, "name": NAME}}
+        return HumanMessage(said, name=NAME)
 
     def note_within(
         self, content: str, limit: int, form: Callable[[str], str] = lambda content: content
@@ -83,17 +85,17 @@ class Fences:
 
     def _of_others(self, message: Message) -> Message:
         message = _in_its_role(message)
-        kind = message["type"]
-        data = dict(_with_sendable_speaker(without_reserved_name(message["data"], kind)))
-        if isinstance(content := data.get("content"), list):
+        kind, content, extra = message.type, message.content, message.additional_kwargs
+        given = {"content": content, "name": message.name, "additional_kwargs": extra}
+        data = {"name": None, **_with_sendable_speaker(without_reserved_name(given, kind))}
+        if isinstance(content, list):
             data["content"] = [self._block(block, kind) for block in content]
         else:
             data["content"] = self.without_key(content)
-        extra = data.get("additional_kwargs")
-        if isinstance(extra, Mapping) and "refusal" in extra:  # OpenAI's adapter sends it
+        if "refusal" in extra:  # OpenAI's adapter sends it
             refusal = self.without_key(extra["refusal"])
-            data["additional_kwargs"] = {**extra, "refusal": refusal}
-        return message if data == message["data"] else {**message, "data": data}
+            data["additional_kwargs"] = {**data["additional_kwargs"], "refusal": refusal}
+        return message if data == given else message.model_copy(update=data)
 
     def _block(self, block: Any, kind: str) -> Any:
         """Return a block of a content without the key.
@@ -127,20 +129,20 @@ _OF_TOOLS = re.compile(r"(?:.*_)?(?:tool|call|result|output)(?:_.*)?")
 
 def _in_its_role(message: Message) -> Message:
     """Return a `ChatMessage` as the message of its role, if there is one."""
-    kind = _ROLES.get(role_of(message)) if message["type"] == "chat" else None
+    kind = _ROLES.get(role_of(message)) if message.type == "chat" else None
     if kind is None:
         return message
-    fields = {key: message["data"][key] for key in ("content", "name") if key in message["data"]}
-    return {"type": kind, "data": fields}
+    made = HumanMessage if kind == "human" else AIMessage
+    return made(message.content, name=message.name)
 
 
 def role_of(message: Message) -> str:
     """Return the role of a `ChatMessage`.
 
-    >>> role_of({"type": "chat", "data": {"content": "Hi.", "role": " User"}})
+    >>> role_of(ChatMessage(content="Hi.", role=" User"))
     'user'
     """
-    return str(message["data"].get("role")).strip().casefold()
+    return str(getattr(message, "role", None)).strip().casefold()
 
 
 def _with_sendable_speaker(data: Mapping[str, Any]) -> Mapping[str, Any]:

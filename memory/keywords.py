@@ -312,9 +312,9 @@ def counted(messages: Iterable[Message]) -> Counts:
     counts = Counts()
     for message in messages:
         for part in countable(message):
-            text, of_user = part[:END], message["type"] == "human"
+            text, of_user = part[:END], message.type == "human"
             (counts.user if of_user else counts.others).update(terms_of(text))
-            if message["type"] == "tool":  # a result tells at its end what went wrong
+            if message.type == "tool":  # a result tells at its end what went wrong
                 counts.results.update(_as_terms(marks(ends(part))))
             else:
                 counts.marks.update(_as_terms(marks(text)))
@@ -453,7 +453,7 @@ def keywords(
     addresses that only tools say follow, as many of their other identifiers, and as many terms that
     only the assistant and tools say.
 
-    >>> said = {"type": "human", "data": {"content": "axios fails in api.ts"}}
+    >>> said = HumanMessage("axios fails in api.ts")
     >>> keywords(["auth-bug"], [counted([said])], 5)
     {'auth': 1.0, 'bug': 1.0, 'api.ts': 1.0, 'axio': 1.0, 'fail': 1.0}
     """

@@ -1,89 +1,28 @@
-"""Messages as plain data: their text, calls and digests, and what is made of each but once."""
+"""What LangChain's messages say: their text and calls, and what is made of each but once.
 
-import hashlib
+Messages are values here: they are copied, never changed.
+"""
+
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
-from itertools import repeat
+from operator import is_
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from cachetools import LRUCache
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from .attachments import without_facts
 from .locks import CACHES
 from .media import attachment
 
-Message: TypeAlias = Mapping[str, Any]
+Message: TypeAlias = BaseMessage
 T = TypeVar("T")
+M = TypeVar("M", bound=BaseMessage)
 
 _CALLS = frozenset({"tool_use", "tool_call", "invalid_tool_call", "function_call"})
 """Types of content blocks in which providers repeat the calls of a message."""
 
-_DEEPEST = 100
-"""Levels of nested lists and objects that are kept as such; pydantic gives up after some 250."""
-
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-"""UTF-8 cannot encode it, so no database and no provider takes it."""
-
 _THOUGHTS = frozenset({"thinking", "redacted_thinking", "reasoning"})
 """Types of content blocks in which providers return the reasoning of a model."""
-
-_VOLATILE = ("id", "usage_metadata", "response_metadata")
-"""Fields that differ between two deliveries of the same message, so a digest leaves them out."""
-
-
-def clean(value: Any, levels: int = _DEEPEST) -> Any:
-    r"""Return `value` as it can be stored: lone surrogates are U+FFFD, integers over 64 bits text.
-
-    What stands deeper than `levels` is its JSON.
-
-    >>> clean({"a": ["x\ud800", 10**20]}) == {"a": ["x\ufffd", "1" + "0" * 20]}
-    True
-    """
-    if isinstance(value, str):
-        try:  # much faster than the search, which the text of a large file would notice
-            value.encode()
-        except UnicodeEncodeError:
-            value = _LONE_SURROGATE.sub("\ufffd", value)
-        return value
-    if isinstance(value, Mapping | list | tuple) and not levels:
-        return _as_json(value)
-    if isinstance(value, Mapping):
-        items = map(clean, value.values(), repeat(levels - 1))
-        return dict(zip(map(clean, value), items, strict=True))
-    if isinstance(value, list | tuple):
-        items = map(clean, value, repeat(levels - 1))
-        return [*items] if isinstance(value, list) else tuple(items)
-    if type(value) is int and not -(2**63) <= value < 2**64:
-        return str(value)  # msgpack, which checkpointers use, has no longer ones
-    return value
-
-
-def _as_json(value: Any) -> Any:
-    """Return the JSON of a value, or a marker if it has none."""
-    try:
-        return clean(json.dumps(value, ensure_ascii=False))
-    except (ValueError, TypeError, RecursionError):
-        return unserialisable(value)
-
-
-def broken(value: Any) -> bool:
-    r"""Tell whether `value` has something, at any depth, that cannot be stored.
-
-    >>> broken({"a": ["x\ud800"]}), broken({"a": ["x"]})
-    (True, False)
-    """
-    return bool(clean(value) != value)
-
-
-def unserialisable(value: Any) -> dict[str, str]:
-    """Return the placeholder of a value that JSON cannot hold; it names the class.
-
-    >>> unserialisable({1, 2})
-    {'ebbtide_unserialisable': 'builtins.set'}
-    """
-    kind = type(value)
-    return {"ebbtide_unserialisable": f"{kind.__module__}.{kind.__qualname__}"}
 
 
 def text(message: Message, between: str = "") -> str:
@@ -92,12 +31,12 @@ def text(message: Message, between: str = "") -> str:
     That of an attachment has lines of its own: it names it, and what it says follows. `between`
     stands between two blocks without a space: what is compared by its words needs one there.
 
-    >>> text({"type": "human", "data": {"content": [{"type": "image"}, "hello"]}})
+    >>> text(HumanMessage([{"type": "image"}, "hello"]))
     '[image]\nhello'
-    >>> text({"type": "human", "data": {"content": ["auth-bug", "The"]}}, "\n")
+    >>> text(HumanMessage(["auth-bug", "The"]), "\n")
     'auth-bug\nThe'
     """
-    content = message["data"].get("content") or spoken(message)
+    content = message.content or spoken(message)
     if isinstance(content, str):
         return content
     said, ended = "", False
@@ -114,12 +53,10 @@ def spoken(message: Message) -> str:
     """Return what an answer says beside its content: a transcript, or a refusal, empty if nothing.
 
     >>> audio = {"id": "audio_1", "transcript": "It works."}
-    >>> spoken({"type": "ai", "data": {"content": "", "additional_kwargs": {"audio": audio}}})
+    >>> spoken(AIMessage("", additional_kwargs={"audio": audio}))
     'It works.'
     """
-    extra = message["data"].get("additional_kwargs")
-    if not isinstance(extra, Mapping) or message["type"] != "ai":
-        return ""
+    extra = message.additional_kwargs if message.type == "ai" else {}
     audio = extra.get("audio")
     said = audio.get("transcript") if isinstance(audio, Mapping) else extra.get("refusal")
     return said if isinstance(said, str) else ""
@@ -181,12 +118,10 @@ def thoughts_beside(message: Message) -> list[Any]:
     """Return the reasoning that an answer has beside its content, which adapters send back.
 
     >>> extra = {"reasoning_content": "Well, no."}
-    >>> thoughts_beside({"type": "ai", "data": {"content": "No.", "additional_kwargs": extra}})
+    >>> thoughts_beside(AIMessage("No.", additional_kwargs=extra))
     ['Well, no.']
     """
-    extra = message["data"].get("additional_kwargs")
-    if message["type"] != "ai" or not isinstance(extra, Mapping):
-        return []
+    extra = message.additional_kwargs if message.type == "ai" else {}
     return [extra[key] for key in extra if key in _THOUGHTS_BESIDE and extra[key]]
 
 
@@ -198,41 +133,47 @@ def without_thoughts(message: Message) -> Message:
 
     >>> thoughts = {"type": "reasoning", "id": "rs_1", "summary": []}
     >>> content = [thoughts, {"type": "text", "text": "No.", "id": "msg_1"}]
-    >>> without_thoughts({"type": "ai", "data": {"content": content}})["data"]["content"]
+    >>> without_thoughts(AIMessage(content)).content
     [{'type': 'text', 'text': 'No.'}]
     """
-    data = message["data"]
-    content, extra = data.get("content"), data.get("additional_kwargs") or {}
-    if message["type"] == "ai" and not _THOUGHTS_BESIDE.isdisjoint(extra):
-        extra = {key: value for key, value in extra.items() if key not in _THOUGHTS_BESIDE}
-        data = {**data, "additional_kwargs": extra}
-    if message["type"] == "ai" and isinstance(content, list) and any(map(is_thought, content)):
+    if not isinstance(message, AIMessage):
+        return message
+    content, extra, new = message.content, message.additional_kwargs, dict[str, Any]()
+    if not _THOUGHTS_BESIDE.isdisjoint(extra):
+        rest = {key: value for key, value in extra.items() if key not in _THOUGHTS_BESIDE}
+        new["additional_kwargs"] = rest
+    if isinstance(content, list) and any(map(is_thought, content)):
         # Adapters add the calls again.
-        rest = [block for block in content if not (is_thought(block) or is_call(block))]
-        if all(isinstance(block, str) or _kind_of(block) in _TEXTS for block in rest):
-            data = {**data, "content": [_without_id(block) for block in rest]}
-    return message if data is message["data"] else {**message, "data": data}
+        blocks = [block for block in content if not (is_thought(block) or is_call(block))]
+        if all(isinstance(block, str) or _kind_of(block) in _TEXTS for block in blocks):
+            new["content"] = [*map(without_id, blocks)]
+    return message.model_copy(update=new) if new else message
 
 
-def with_content(message: Message, content: Any) -> Message:
+def with_content(message: M, content: Any) -> M:
     """Return the message with its content replaced.
 
-    >>> with_content({"type": "human", "data": {"content": "hi", "id": "1"}}, "hello")
-    {'type': 'human', 'data': {'content': 'hello', 'id': '1'}}
+    >>> with_content(HumanMessage("hi", id="1"), "hello").content
+    'hello'
     """
-    return {**message, "data": {**message["data"], "content": content}}
+    return message.model_copy(update={"content": content})
 
 
 def calls(message: Message) -> tuple[Mapping[str, Any], ...]:
     """Return the tool calls of a message, the invalid ones last.
 
-    >>> calls({"type": "ai", "data": {"content": "", "tool_calls": [{"name": "look_up"}]}})
-    ({'name': 'look_up'},)
+    >>> (call,) = calls(AIMessage("", tool_calls=[{"name": "look_up", "args": {}, "id": "1"}]))
+    >>> call["name"]
+    'look_up'
     """
-    if message["type"] != "ai":  # a client may send any field
+    if not isinstance(message, AIMessage):
         return ()
-    data = message["data"]
-    return (*(data.get("tool_calls") or ()), *(data.get("invalid_tool_calls") or ()))
+    return (*message.tool_calls, *message.invalid_tool_calls)
+
+
+def call_id(message: Message) -> str | None:
+    """Return the id of the call that a message answers, None if it is no result."""
+    return message.tool_call_id if isinstance(message, ToolMessage) else None
 
 
 def is_call(block: Any) -> bool:
@@ -275,82 +216,47 @@ def compact(value: Any) -> str:
 def unanswered(messages: Sequence[Message]) -> tuple[Mapping[str, Any], ...]:
     """Return the calls without a result; models may use an id again in a later answer.
 
-    >>> asking = {"type": "ai", "data": {"tool_calls": [{"id": "a"}, {"id": "b"}]}}
-    >>> unanswered([asking, {"type": "tool", "data": {"tool_call_id": "a"}}])
-    ({'id': 'b'},)
+    >>> asking = AIMessage("", tool_calls=[{"name": "f", "args": {}, "id": id} for id in "ab"])
+    >>> [call["id"] for call in unanswered([asking, ToolMessage("", tool_call_id="a")])]
+    ['b']
     """
     waiting: list[Mapping[str, Any]] = []
     missed: list[Mapping[str, Any]] = []
     for message in messages:
-        if message["type"] == "ai":
+        if message.type == "ai":
             missed += waiting
             waiting = list(calls(message))
-        elif message["type"] == "tool":
-            call_id = message["data"].get("tool_call_id")
-            waiting = [call for call in waiting if call.get("id") != call_id]
+        elif message.type == "tool":
+            waiting = [call for call in waiting if call.get("id") != call_id(message)]
     return (*missed, *waiting)
 
 
 def answered(messages: Sequence[Message]) -> bool:
     """Tell whether the messages end in a final answer: an assistant message without calls.
 
-    >>> answered([{"type": "ai", "data": {"content": "Yes."}}]), answered([])
+    >>> answered([AIMessage("Yes.")]), answered([])
     (True, False)
     """
-    return bool(messages) and messages[-1]["type"] == "ai" and not calls(messages[-1])
+    return bool(messages) and messages[-1].type == "ai" and not calls(messages[-1])
 
 
 def length(value: Any) -> int:
     """Return the characters of all texts in a value, which tell how much memory it takes.
 
-    >>> length([{"type": "human", "data": {"content": [{"text": "Hi."}, 1]}}])
+    >>> length([HumanMessage([{"text": "Hi."}])])
     8
     """
     if isinstance(value, str):
         return len(value)
+    if isinstance(value, BaseMessage):
+        value = [*filter(None, vars(value).values())]
     if isinstance(value, Mapping):
         return sum(map(length, value.values()))
     return sum(map(length, value)) if isinstance(value, list | tuple) else 0
 
 
-def digest(messages: Sequence[Message], length: int = 16) -> str:
-    """Return the fingerprint of messages without their ids, usage and metadata.
-
-    The ids of calls count, as they tell which call a result answers.
-
-    >>> digest([{"type": "human", "data": {"content": "hi", "id": "1"}}])
-    '25dbdbddb6bccc04'
-    """
-    return fingerprint([*map(_identity, messages)], length)
-
-
-def fingerprint(value: Any, length: int = 16) -> str:
-    """Return the first `length` hex digits of SHA-256 over the canonical JSON of `value`.
-
-    >>> fingerprint({"b": 1, "a": 2}), fingerprint({"a": 2, "b": 1}, 6)
-    ('d3626ac30a87e6f7', 'd3626a')
-    """
-    canonical = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()[:length]
-
-
-def _identity(message: Message) -> dict[str, Any]:
-    """Return the fields of a message that a digest is made of."""
-    own: dict[str, Any] = {}
-    for key, value in message["data"].items():
-        if not value or key in _VOLATILE:
-            continue
-        own[key] = value
-        if key == "content" and isinstance(value, list):
-            own[key] = [_without_id(block) for block in without_facts(value)]
-        elif key == "additional_kwargs":
-            own[key] = {name: value[name] for name in value if name != "tool_calls"}
-            if not own[key]:
-                del own[key]
-    return {"type": message["type"], "data": own}
-
-
-def _without_id(item: Any) -> Any:
+def without_id(item: Any) -> Any:
+    """Return a content block without its id."""
     return {k: v for k, v in item.items() if k != "id"} if isinstance(item, Mapping) else item
 
 
@@ -411,7 +317,7 @@ class Growing(Generic[T]):
         # The messages are kept too, so that no other one gets the id of the first meanwhile.
         with CACHES:
             known, values = self._kept.get(id(given[0])) or ((), ())
-        if known[: len(given)] != given[: len(known)]:
+        if not all(map(is_, known, given)):
             known, values = (), ()
         if len(known) < len(given):
             new = self._make(given[len(known) :], values[-1] if values else None)

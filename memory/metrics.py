@@ -4,9 +4,9 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-from .messages import Message, calls, is_call, speaks
+from .messages import Message, call_id, calls, is_call, speaks
 from .recalled import result_of
 from .record import Event, Record
 from .state_block import as_users_see
@@ -270,9 +270,9 @@ def _in_order(record: Record) -> Iterator[Event]:
     sent = deque(event for event in record.events if event["type"] == "sent")
     others = deque(event for event in record.events if event["type"] != "sent")
     for message in record.messages:
-        if message["type"] == "ai" and sent:
+        if message.type == "ai" and sent:
             yield sent.popleft()
-        elif message["type"] == "tool":
+        elif message.type == "tool":
             result = result_of(message)
             cause = result.get("status"), result.get("effort_id")
             while cause in {(event["type"], event.get("effort")) for event in others}:
@@ -293,15 +293,15 @@ def cost(
     a final `answer` are stored apart: no call of this turn sent it. `alone` are the tokens of the
     application's own instructions and tool schemas.
 
-    >>> said = [{"type": "human", "data": {"content": "Is it?"}}]
-    >>> answer = {"type": "ai", "data": {"content": "Yes."}}
+    >>> said = [HumanMessage("Is it?")]
+    >>> answer = AIMessage("Yes.")
     >>> cost([*said, answer], 5, len)
     {'type': 'context', 'said': 18, 'answer': 8, 'alone': 5, 'before': [10]}
     """
     said, answer, before = 0, 0, list[int]()
     for message in without_calls(messages, own):
         tokens = count_message(message, count)
-        is_answer = message["type"] == "ai"
+        is_answer = message.type == "ai"
         before += [said] if is_answer else []
         answer = tokens if is_answer else 0
         said += tokens
@@ -311,7 +311,7 @@ def cost(
 def without_calls(messages: Iterable[Message], names: Collection[str]) -> Iterator[Message]:
     """Yield messages without calls of these tools and their results, skipping empty ones.
 
-    >>> asking = {"type": "ai", "data": {"content": "", "tool_calls": [{"name": "f", "id": "1"}]}}
+    >>> asking = AIMessage("", tool_calls=[{"name": "f", "args": {}, "id": "1"}])
     >>> [*without_calls([asking], {"f"})], len([*without_calls([asking], {"g"})])
     ([], 1)
     """
@@ -319,12 +319,12 @@ def without_calls(messages: Iterable[Message], names: Collection[str]) -> Iterat
     for message in messages:
         called = calls(message)
         removed = [call for call in called if call.get("name") in names] if called else []
-        if message["type"] == "ai":  # ids may repeat between rounds
+        if message.type == "ai":  # ids may repeat between rounds
             removed_ids = {call.get("id") for call in removed} if removed else set()
-        if removed_ids and message["data"].get("tool_call_id") in removed_ids:
+        if removed_ids and call_id(message) in removed_ids:
             continue
         remainder = _without(message, names) if removed else message
-        if not removed or calls(remainder) or speaks(remainder["data"].get("content")):
+        if not removed or calls(remainder) or speaks(remainder.content):
             yield remainder
 
 
@@ -333,16 +333,15 @@ def _without(message: Message, names: Collection[str]) -> Message:
 
     They go from content blocks and extras too, from which LangChain would read them again.
     """
-    data = dict(message["data"])
-    for key in ("tool_calls", "invalid_tool_calls"):
-        data[key] = [call for call in data.get(key) or () if call.get("name") not in names]
-    if isinstance(data.get("content"), list):
-        blocks = data["content"]
-        data["content"] = [b for b in blocks if not (is_call(b) and b.get("name") in names)]
-    if "additional_kwargs" in data:
-        extra = data["additional_kwargs"]
-        data["additional_kwargs"] = {key: extra[key] for key in extra if key != "tool_calls"}
-    return {**message, "data": data}
+    content, extra = cast("Any", message.content), message.additional_kwargs
+    if isinstance(content, list):
+        content = [b for b in content if not (is_call(b) and b.get("name") in names)]
+    new: dict[str, Any] = {
+        key: [call for call in getattr(message, key) if call.get("name") not in names]
+        for key in ("tool_calls", "invalid_tool_calls")
+    }
+    extra = {key: extra[key] for key in extra if key != "tool_calls"}
+    return message.model_copy(update={**new, "content": content, "additional_kwargs": extra})
 
 
 def _ratio(part: float, total: float) -> float | None:

@@ -4,6 +4,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar
 
+from langchain_core.messages import HumanMessage, SystemMessage
 from pydantic import BaseModel
 
 from .messages import Message
@@ -44,8 +45,8 @@ class Question:
         [3955, 12000]
         """
         sent: list[Message] = [
-            {"type": "system", "data": {"content": self.instructions}},
-            {"type": "human", "data": {"content": self.log}},
+            SystemMessage(self.instructions),
+            HumanMessage(self.log),
         ]
         around = REPLY_OVERHEAD + count_messages(sent, count) + _SEAMS
         return max(_LEAST, min(LOG_TOKENS, budget - around))

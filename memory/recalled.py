@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
+from langchain_core.messages import ToolMessage
+
 from ..prompts.loader import render
 from .errors import ToolError
 from .messages import Message, compact, with_content
@@ -93,7 +95,7 @@ _Quotation: TypeAlias = tuple[Mapping[str, Any], Recalled]
 def recalled(message: Message) -> tuple[Recalled, ...]:
     """Return the ranges that a message quotes; only tool results quote any.
 
-    >>> recalled({"type": "human", "data": {"content": "Which port?"}})
+    >>> recalled(HumanMessage("Which port?"))
     ()
     """
     return tuple(quote for _, quote in quotations(message))
@@ -101,12 +103,9 @@ def recalled(message: Message) -> tuple[Recalled, ...]:
 
 def quotations(message: Message) -> list[_Quotation]:
     """Return the parts of a tool result that quote a text, each with its range."""
-    artifact = message["data"].get("artifact")
-    if not isinstance(artifact, Mapping) or message["type"] != "tool":
+    if not isinstance(message, ToolMessage) or message.name not in _QUOTING:
         return []
-    items = artifact.get("recalled")
-    if message["data"].get("name") not in _QUOTING:
-        return []
+    items = message.artifact.get("recalled") if isinstance(message.artifact, Mapping) else None
     if not isinstance(items, list) or not all(map(_is_range, items)):
         return []
     parts = [part for part in _parts(message) if _quotes(part)]
@@ -131,15 +130,15 @@ def restored(message: Message, read: Callable[[Recalled], Any]) -> Message:
 
 def repeats(message: Message) -> bool:
     """Tell whether a result says again what efforts or other turns say, and no more."""
-    is_status = message["type"] == "tool" and message["data"].get("name") == "effort_status"
+    is_status = message.type == "tool" and message.name == "effort_status"
     return is_status or bool(recalled(message))
 
 
 def as_reference(message: Message) -> Message:
     """Return a result that repeats what is stored with only the calls that read it again.
 
-    >>> message = {"type": "tool", "data": {"name": "effort_status", "content": "{...}"}}
-    >>> as_reference(message)["data"]["content"]
+    >>> message = ToolMessage("{...}", tool_call_id="1", name="effort_status")
+    >>> as_reference(message).content
     '(efforts as they were then)'
     """
     quotes = recalled(message)
@@ -171,7 +170,7 @@ def shortened(message: Message, limit: int, count: TokenCounter, shared: Shared)
     parts = [part for part, _ in quotes]
     sizes = [_size(part, count) for part in parts]
     brief = _with_brief_summaries(message, count)
-    freed = count(message["data"]["content"]) - count(brief["data"]["content"])
+    freed = count(str(message.content)) - count(str(brief.content))
     if sum(sizes) + freed > limit:
         message, limit = brief, limit + min(freed, limit)
     *worse, best = [place for _, place in _worst_first([quotes])]
@@ -300,7 +299,7 @@ def _with(message: Message, quoting: Sequence[Mapping[str, Any]]) -> Message:
     """Return a result with these quoting parts; its `next` points behind the first one cut."""
     if not quoting:
         return message
-    body, listed = result_of(message), _QUOTING[str(message["data"].get("name"))]
+    body, listed = result_of(message), _QUOTING[str(message.name)]
     replacements = iter(quoting)
 
     def replaced(part: Any) -> Any:
@@ -335,10 +334,10 @@ def _going_on(parts: Sequence[Mapping[str, Any]], then: Any) -> dict[str, Any]:
 
 def _parts(message: Message) -> list[Any]:
     """Return the turns, or the passages of all results, in a result; empty if it has none."""
-    listed = result_of(message).get(_QUOTING[str(message["data"].get("name"))])
+    listed = result_of(message).get(_QUOTING[str(message.name)])
     if not isinstance(listed, list):
         return []
-    if message["data"].get("name") == "read_log":
+    if message.name == "read_log":
         return listed
     passages = (part.get("passages") for part in listed if isinstance(part, Mapping))
     return [passage for some in passages if isinstance(some, list) for passage in some]
@@ -355,11 +354,11 @@ def _quoted_in(part: Mapping[str, Any]) -> str:
 def result_of(message: Message) -> Mapping[str, Any]:
     """Return the JSON object in a tool's result, an empty one if it has none.
 
-    >>> result_of({"type": "tool", "data": {"content": '{"status": "opened"}'}})
+    >>> result_of(ToolMessage('{"status": "opened"}', tool_call_id="1"))
     {'status': 'opened'}
     """
     try:
-        body = json.loads(message["data"]["content"])
-    except (TypeError, ValueError):
+        body = json.loads(str(message.content))
+    except ValueError:
         return {}
     return body if isinstance(body, dict) else {}

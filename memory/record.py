@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from .errors import SettingsError
-from .messages import Message, fingerprint
+from .messages import Message
+from .serialised import fingerprint, to_dict
 
 Event: TypeAlias = Mapping[str, Any]
 Status: TypeAlias = Literal["done", "aborted", "erased", "command"]
@@ -108,7 +109,7 @@ class Group:
     @property
     def content(self) -> Sequence[Mapping[str, Any]]:
         """The content that is hashed for the id: messages, or the events of a command."""
-        return self.events if self.status == "command" else self.messages
+        return self.events if self.status == "command" else [*map(to_dict, self.messages)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ class Record:
     @property
     def content(self) -> Sequence[Mapping[str, Any]]:
         """The content that is hashed for the id: messages, or the events of a command."""
-        return self.events if self.status == "command" else self.messages
+        return self.events if self.status == "command" else [*map(to_dict, self.messages)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,16 +162,16 @@ class Part:
     @property
     def id(self) -> str:
         """The id, by which the next part and the state name it."""
-        return commit_id(self.nonce, f"part {self.before}", self.messages)
+        return commit_id(self.nonce, f"part {self.before}", [*map(to_dict, self.messages)])
 
 
 def first_round(messages: Sequence[Message]) -> int:
     """Return the place of a turn's first answer of a model, the end if it has none.
 
-    >>> first_round([{"type": "human", "data": {}}, {"type": "ai", "data": {}}])
+    >>> first_round([HumanMessage("Hi"), AIMessage("")])
     1
     """
-    places = (at for at, message in enumerate(messages) if message["type"] == "ai")
+    places = (at for at, message in enumerate(messages) if message.type == "ai")
     return next(places, len(messages))
 
 

@@ -25,7 +25,7 @@ from .keywords import (
     passages_of,
     terms_of,
 )
-from .messages import Message, answered, calls, text
+from .messages import Message, answered, call_id, calls, text
 from .names import SLUG_LENGTH, hyphenated, is_qualified, parted
 from .recalled import result_of
 from .record import Event
@@ -92,11 +92,11 @@ def own_words(text: str) -> str:
 def statements(messages: Sequence[Message]) -> list[str]:
     """Return the user's messages of a turn as one text, then the final answer as users see it.
 
-    >>> said = {"type": "human", "data": {"content": "Which port?"}}
-    >>> statements([said, {"type": "ai", "data": {"content": "8443."}}])
+    >>> said = HumanMessage("Which port?")
+    >>> statements([said, AIMessage("8443.")])
     ['Which port?', '8443.']
     """
-    said = [text(message, "\n") for message in messages if message["type"] == "human"]
+    said = [text(message, "\n") for message in messages if message.type == "human"]
     return ["\n".join(said), *([visible_text(messages[-1], "\n")] if answered(messages) else [])]
 
 
@@ -318,14 +318,14 @@ def _results(messages: Iterable[Message]) -> dict[str, tuple[str, str]]:
     for message in messages:
         for call in calls(message):
             asked[call.get("id")] = _phrasings(call.get("args"))
-        if message["type"] != "tool" or message["data"].get("name") != "search_efforts":
+        if message.type != "tool" or message.name != "search_efforts":
             continue
         for entry in result_of(message).get("results", ()):
             if name := entry.get("id"):
                 queries, shown = found.get(name, ("", ""))
                 passages = entry.get("passages") or ()
                 texts = [str(entry.get("summary", "")), *(str(one.get("text")) for one in passages)]
-                queries += f" {asked.get(message['data'].get('tool_call_id'), '')}"
+                queries += f" {asked.get(call_id(message), '')}"
                 found[name] = queries, "\n".join((shown, *texts))
     return found
 

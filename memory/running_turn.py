@@ -119,7 +119,7 @@ class RunningTurn:
             return value
         value, quotes = make(record), list[Recalled]()
         for message in record.messages:
-            if message["type"] == "tool":
+            if message.type == "tool":
                 quotes += recalled(message)
         if not quotes or _may_be_cached(quotes, record.turn):
             with CACHES:

@@ -11,8 +11,8 @@ import snowballstemmer
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from .errors import SettingsError
-from .messages import clean
 from .record import without_controls
+from .serialised import clean
 
 _log = logging.getLogger("ebbtide.config")
 

@@ -7,7 +7,7 @@ next one, whose work it begins. The user's request belongs to each effort of its
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from operator import itemgetter
+from operator import attrgetter
 from typing import TypeAlias
 
 from .efforts import EffortState
@@ -33,7 +33,7 @@ def spans(messages: Sequence[Message], active: str) -> list[Span]:
     An empty name stands for none. What was said before the first effort of a turn began belongs to
     that effort, if none was active.
 
-    >>> spans([{"type": "human", "data": {"content": "Hi"}}], "auth-bug")
+    >>> spans([HumanMessage("Hi")], "auth-bug")
     [('auth-bug', 0, 1)]
     """
     found: list[Span] = []
@@ -66,13 +66,13 @@ def headed(messages: Sequence[Message], parts: Sequence[Span], effort: str) -> t
     return tuple(
         message
         for at, message in enumerate(messages)
-        if message["type"] == "human" or any(begin <= at < end for begin, end in places)
+        if message.type == "human" or any(begin <= at < end for begin, end in places)
     )
 
 
 def event_of(messages: Sequence[Message], state: EffortState) -> tuple[Event, ...]:
     """Return the event that keeps the spans of a turn; none for a turn that is one span."""
-    if "tool" not in map(itemgetter("type"), messages):  # only a result begins another span
+    if "tool" not in map(attrgetter("type"), messages):  # only a result begins another span
         return ()
     parts = spans(messages, active_before(state))
     if len({name for name, _, _ in parts}) < _SEVERAL:
@@ -115,7 +115,7 @@ def active_before(state: EffortState) -> str:
 
 def _rounds(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
     """Yield begin and end of each round; what was said before the first belongs to that."""
-    begins = [at for at, message in enumerate(messages) if message["type"] == "ai"][1:]
+    begins = [at for at, message in enumerate(messages) if message.type == "ai"][1:]
     yield from zip([0, *begins], [*begins, len(messages)], strict=True)
 
 
@@ -130,7 +130,7 @@ def _begins_work(messages: Sequence[Message]) -> bool:
 def _changes(messages: Sequence[Message]) -> Iterator[tuple[str, str]]:
     """Yield what the results of these messages say of efforts: a status, and the effort."""
     for message in messages:
-        if message["type"] == "tool" and message["data"].get("name") in DECIDING:
+        if message.type == "tool" and message.name in DECIDING:
             result = result_of(message)
             if isinstance(name := result.get("effort_id", ""), str):
                 yield str(result.get("status")), name

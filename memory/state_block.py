@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
+from langchain_core.messages import AIMessage
+
 from ..prompts.loader import render
 from .messages import Growing, Message, with_content
 from .settings import Settings
@@ -215,11 +217,11 @@ def without_blocks(message: Message) -> Message:
     r"""Return a message of the model without its state blocks, any other unchanged.
 
     >>> block = "Done.\n---STATE---\nGoal: ship\n---END STATE---"
-    >>> without_blocks({"type": "ai", "data": {"content": block}})
-    {'type': 'ai', 'data': {'content': 'Done.'}}
+    >>> without_blocks(AIMessage(block)).content
+    'Done.'
     """
-    content = message["data"].get("content")
-    if message["type"] != "ai" or not content:
+    content = message.content
+    if message.type != "ai" or not content:
         return message
     remainder = cut_content(content)
     return message if remainder is content else with_content(message, remainder)
@@ -366,8 +368,8 @@ def as_users_see(messages: Sequence[Message]) -> tuple[Message, ...]:
     r"""Return messages as users see them, without the state blocks of the model.
 
     >>> block = "Done.\n---STATE---\nGoal: ship 1.2\n---END STATE---"
-    >>> as_users_see([{"type": "ai", "data": {"content": block}}])
-    ({'type': 'ai', 'data': {'content': 'Done.'}},)
+    >>> as_users_see([AIMessage(block)])[0].content
+    'Done.'
     """
     return tuple(map(without_blocks, messages))
 
@@ -390,20 +392,20 @@ def calls_sent(messages: Sequence[Message]) -> tuple[Mapping[str, Any], ...]:
 
     >>> own = {"ebbtide": {"tokens": {"system": 9}, "total": 9, "digest": "8f3c"}}
     >>> said = {"content": "Yes.", "response_metadata": own}
-    >>> calls_sent([{"type": "ai", "data": said}])
+    >>> calls_sent([AIMessage(**said)])
     ({'type': 'sent', 'tokens': {'system': 9}, 'total': 9, 'digest': '8f3c'},)
     """
     events = []
     for message in messages:
-        metadata = message["data"].get("response_metadata")
-        own = metadata.get(METADATA_KEY) if isinstance(metadata, Mapping) else None
-        if message["type"] != "ai" or not isinstance(own, Mapping) or "tokens" not in own:
+        metadata = message.response_metadata
+        own = metadata.get(METADATA_KEY)
+        if not (isinstance(message, AIMessage) and isinstance(own, Mapping) and "tokens" in own):
             continue
         event: dict[str, Any] = {"type": "sent"}
         for name in _REPORTED:
             if name in own:
                 event[name] = own[name]
-        if usage := message["data"].get("usage_metadata"):
+        if usage := message.usage_metadata:
             event["usage"] = usage
         events.append(event)
     return tuple(events)
@@ -414,24 +416,20 @@ def as_stored(messages: Sequence[Message]) -> tuple[Message, ...]:
 
     >>> metadata = {"ebbtide": {"raw": "Done.\n---STATE---\nGoal: ship\n---END STATE---"}}
     >>> said = {"content": "Done.", "id": "1", "response_metadata": metadata}
-    >>> as_stored([{"type": "ai", "data": said}])[0]["data"]["response_metadata"]
+    >>> as_stored([AIMessage(**said)])[0].response_metadata
     {}
     """
     plain, raw = list[Message](), dict[str, Any]()
     for message in messages:
-        metadata = message["data"].get("response_metadata")
-        if (
-            message["type"] != "ai"
-            or not isinstance(metadata, Mapping)
-            or METADATA_KEY not in metadata
-        ):
+        metadata = message.response_metadata
+        if message.type != "ai" or METADATA_KEY not in metadata:
             plain.append(message)
             continue
         rest = dict(metadata)
         own = rest.pop(METADATA_KEY)
-        plain.append({**message, "data": {**message["data"], "response_metadata": rest}})
+        plain.append(message.model_copy(update={"response_metadata": rest}))
         if isinstance(own, Mapping) and "raw" in own:
-            raw[str(message["data"].get("id"))] = own["raw"]
+            raw[str(message.id)] = own["raw"]
     return with_blocks(plain, raw) if raw else tuple(plain)
 
 
@@ -441,14 +439,14 @@ def with_blocks(messages: Sequence[Message], raw: Mapping[str, Any]) -> tuple[Me
     A message that differs from its original without blocks was edited: it stays unchanged.
 
     >>> block = "Done.\n---STATE---\nGoal: ship 1.2\n---END STATE---"
-    >>> messages = as_users_see([{"type": "ai", "data": {"content": block, "id": "1"}}])
-    >>> with_blocks(messages, {"1": block})[0]["data"]["content"] == block
+    >>> messages = as_users_see([AIMessage(block, id="1")])
+    >>> with_blocks(messages, {"1": block})[0].content == block
     True
     """
     restored = []
     for message in messages:
-        content = raw.get(message["data"].get("id") or "")
-        edited = not content or cut_content(content) != message["data"].get("content", "")
+        content = raw.get(message.id or "")
+        edited = not content or cut_content(content) != message.content
         restored.append(message if edited else with_content(message, content))
     return tuple(restored)
 
@@ -474,14 +472,14 @@ def each_block_once(
 
 def _may_have_blocks(messages: Sequence[Message]) -> bool:
     for message in messages:
-        content = message["data"].get("content")
-        if message["type"] == "ai" and (not isinstance(content, str) or START in content):
+        content = message.content
+        if message.type == "ai" and (not isinstance(content, str) or START in content):
             return True
     return False
 
 
 def _fields_of(message: Message) -> dict[str, str] | None:
-    return newest(message["data"].get("content")) if message["type"] == "ai" else None
+    return newest(message.content) if message.type == "ai" else None
 
 
 _fields = Growing[Any](lambda messages, _: [*map(_fields_of, messages)])

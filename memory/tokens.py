@@ -19,13 +19,14 @@ from typing import Any, TypeAlias
 
 import cachetools
 from cachetools import LRUCache
+from langchain_core.messages import AIMessage
 from tiktoken import Encoding
 
 from .attachments import references, without_facts
 from .errors import EbbtideError
 from .locks import CACHES
 from .media import attachment
-from .messages import Message, arguments, calls, compact, is_call, thoughts_beside
+from .messages import Message, arguments, compact, is_call, thoughts_beside
 from .prices import AttachmentPrice, price
 
 _FUNCTION = 7  # tokens around the name and description of a function
@@ -220,12 +221,13 @@ def count_message(message: Message, count: TokenCounter = count) -> int:
     content, count as JSON, and what is opaque in them by its bytes. A model sees no ids of calls
     and no names of tool results.
 
-    >>> count_message({"type": "human", "data": {"content": "one two"}}, lambda s: len(s.split()))
+    >>> count_message(HumanMessage("one two"), lambda s: len(s.split()))
     6
     """
-    data, tokens = message["data"], MESSAGE_OVERHEAD
-    called = calls(message) if data.get("tool_calls") or data.get("invalid_tool_calls") else ()
-    content = data.get("content") or ()
+    content, tokens = message.content or (), MESSAGE_OVERHEAD
+    called: Sequence[Mapping[str, Any]] = ()
+    if isinstance(message, AIMessage):
+        called = (*message.tool_calls, *message.invalid_tool_calls)
     for block in [content] if isinstance(content, str) else content:
         if isinstance(block, str):
             tokens += count(block)
@@ -233,19 +235,19 @@ def count_message(message: Message, count: TokenCounter = count) -> int:
             tokens += _count_block(block, count)
     for call in called:
         tokens += count(str(call.get("name") or "")) + count(arguments(call))
-    for thought in thoughts_beside(message) if "additional_kwargs" in data else ():
+    for thought in thoughts_beside(message) if message.additional_kwargs else ():
         tokens += _count_json(thought, count)
-    if message["type"] == "tool":
+    if message.type == "tool":
         tokens += _RESULT_OVERHEAD
-    elif data.get("name"):
-        tokens += _NAME_OVERHEAD + count(str(data["name"]))
+    elif message.name:
+        tokens += _NAME_OVERHEAD + count(message.name)
     return tokens
 
 
 def count_messages(messages: Iterable[Message], count: TokenCounter = count) -> int:
     """Return the sum of the tokens of messages.
 
-    >>> count_messages([{"type": "human", "data": {"content": "Hello."}}] * 2, len)
+    >>> count_messages([HumanMessage("Hello.")] * 2, len)
     20
     """
     return sum(map(count_message, messages, repeat(count)))

@@ -59,7 +59,7 @@ class Offsets:
 def transcript(turns: Iterable[Logged]) -> str:
     r"""Render turns as text, each under a line with its number; erased ones have a notice.
 
-    >>> turn = Group(3, ({"type": "human", "data": {"content": "Which port?"}},), at="")
+    >>> turn = Group(3, (HumanMessage("Which port?"),), at="")
     >>> transcript([turn])
     '[turn 3]\nuser: Which port?'
     """
@@ -77,7 +77,7 @@ def rendered(messages: Sequence[Message], begin: int = 0, end: int | None = None
     The model's state blocks are left out, since only the newest is valid. Recalled text is shown as
     a reference, so that logs do not grow by being read.
 
-    >>> rendered([{"type": "human", "data": {"content": "Which\nport?"}}])
+    >>> rendered([HumanMessage("Which\nport?")])
     'user: Which\n  port?'
     """
     pieces = _pieces(messages, begin, end)
@@ -87,7 +87,7 @@ def rendered(messages: Sequence[Message], begin: int = 0, end: int | None = None
 def excerpted(messages: Sequence[Message], begin: int, end: int) -> str:
     r"""Render a range of what a turn says for somebody who is told who says its first words.
 
-    >>> excerpted([{"type": "human", "data": {"content": "Hi"}}] * 2, 0, 5)
+    >>> excerpted([HumanMessage("Hi")] * 2, 0, 5)
     'Hi\nuser: Hi'
     """
     (_, label, words), *others = [*_pieces(messages, begin, end, named=True)] or [(0, ": ", "")]
@@ -105,7 +105,7 @@ def entries(
     the answers that end in the range follow, and are not counted.
 
     >>> answer = "Done.\n---STATE---\nGoal: ship\n---END STATE---"
-    >>> for one in entries([{"type": "ai", "data": {"content": answer}}]):
+    >>> for one in entries([AIMessage(answer)]):
     ...     print(one["speaker"], one["text"], sep=": ")
     assistant: Done.
     assistant's state block: Goal: ship
@@ -115,8 +115,8 @@ def entries(
         for _, label, words in _pieces(messages, begin, end, named=True)
     ]
     for message, place in zip(messages, offsets(messages), strict=True):
-        if message["type"] == "ai" and begin < place.end and (end is None or place.end <= end + 1):
-            found = blocks(message["data"].get("content") or "")
+        if message.type == "ai" and begin < place.end and (end is None or place.end <= end + 1):
+            found = blocks(message.content)
             name = f"{speaker(message)}'s state block"
             said += [{"speaker": name, "text": cleaned(one.strip())} for one in found]
     return said
@@ -143,7 +143,7 @@ def _pieces(
 def plain(messages: Sequence[Message]) -> str:
     r"""Return what the messages of a turn say as offsets count it: the words alone.
 
-    >>> plain([{"type": "human", "data": {"content": "Hi"}}] * 2)
+    >>> plain([HumanMessage("Hi")] * 2)
     'Hi\nHi'
     """
     return "\n".join(words for _, _, words in _pieces(messages, 0, None))
@@ -152,7 +152,7 @@ def plain(messages: Sequence[Message]) -> str:
 def _offsets_after(messages: Sequence[Message], before: Offsets | None) -> list[Offsets]:
     """Return the offsets of messages that follow another one.
 
-    >>> messages = [{"type": "human", "data": {"content": "Hi"}}] * 2
+    >>> messages = [HumanMessage("Hi")] * 2
     >>> [place.text for place in _offsets_after(messages, None)]
     [0, 3]
     """
@@ -194,7 +194,7 @@ def indented(words: str) -> str:
 def offset_at(messages: Sequence[Message], place: int, begin: int = 0) -> int:
     r"""Return the offset of a place in the log of a turn, rendered from `begin` on.
 
-    >>> offset_at([{"type": "human", "data": {"content": "a\nbc"}}], len("user: a\n  b"))
+    >>> offset_at([HumanMessage("a\nbc")], len("user: a\n  b"))
     3
     """
     offset = begin
@@ -212,7 +212,7 @@ def offset_at(messages: Sequence[Message], place: int, begin: int = 0) -> int:
 def speaker_at(messages: Sequence[Message], offset: int) -> str:
     """Return who speaks at an offset of a turn.
 
-    >>> speaker_at([{"type": "human", "data": {"content": "Hi"}}], 1)
+    >>> speaker_at([HumanMessage("Hi")], 1)
     'user'
     """
     at = next((at for at, place in enumerate(offsets(messages)) if offset < place.end), -1)
@@ -222,7 +222,7 @@ def speaker_at(messages: Sequence[Message], offset: int) -> str:
 def message_end(messages: Sequence[Message], offset: int) -> int:
     """Return where the message ends in which an offset of a turn lies.
 
-    >>> message_end([{"type": "human", "data": {"content": "Hi"}}] * 2, 1)
+    >>> message_end([HumanMessage("Hi")] * 2, 1)
     3
     """
     ends = [place.end for place in offsets(messages)]
@@ -279,11 +279,10 @@ def visible_text(message: Message, between: str = "") -> str:
     r"""Return the text of a message without the model's state blocks; `between` as in `text`.
 
     >>> block = "Done.\n---STATE---\nGoal: ship\n---END STATE---"
-    >>> visible_text({"type": "ai", "data": {"content": block}})
+    >>> visible_text(AIMessage(block))
     'Done.'
     """
-    data = message["data"]
-    content = data.get("content")
+    content = message.content
     if isinstance(content, str) and START not in content and (content or not spoken(message)):
         return content
     return text(without_blocks(message), between)
@@ -292,10 +291,10 @@ def visible_text(message: Message, between: str = "") -> str:
 def first_words(messages: Sequence[Message], most: int) -> str:
     r"""Return the beginning of what the user said in a turn, in one line of `most` characters.
 
-    >>> first_words([{"type": "human", "data": {"content": "Is it\nraining?"}}], 8)
+    >>> first_words([HumanMessage("Is it\nraining?")], 8)
     'Is it ra…'
     """
-    users = (m for m in messages if m["type"] == "human" and m["data"].get("name") != NAME)
+    users = (m for m in messages if m.type == "human" and m.name != NAME)
     return clipped(next(map(text, users), ""), most)
 
 
@@ -308,11 +307,11 @@ def clipped(words: str, most: int) -> str:
 def countable(message: Message) -> list[str]:
     """Return the text of a message and the arguments of its calls, without the memory's tools.
 
-    >>> call = {"name": "look_up", "args": {"id": 1}}
-    >>> countable({"type": "ai", "data": {"content": "Well.", "tool_calls": [call]}})
+    >>> call = {"name": "look_up", "args": {"id": 1}, "id": "1"}
+    >>> countable(AIMessage("Well.", tool_calls=[call]))
     ['Well.', "{'id': 1}"]
     """
-    is_own = message["type"] == "tool" and message["data"].get("name") in MEMORY_TOOLS
+    is_own = message.type == "tool" and message.name in MEMORY_TOOLS
     texts = [] if is_own else [visible_text(message, "\n")]
     if called := calls(message):
         texts += [str(call.get("args")) for call in called if call.get("name") not in MEMORY_TOOLS]
@@ -325,8 +324,7 @@ def _said(message: Message) -> Iterator[tuple[str, str, bool]]:
     if references:
         yield f"{name}: ", f"({'; '.join(map(str, references))})", False
         return
-    data = message["data"]
-    called = calls(message) if data.get("tool_calls") or data.get("invalid_tool_calls") else ()
+    called = calls(message)
     words = cleaned(visible_text(message))
     if words or not called:
         yield f"{name}: ", words, False
@@ -337,16 +335,16 @@ def _said(message: Message) -> Iterator[tuple[str, str, bool]]:
 def speaker(message: Message) -> str:
     """Return who says a message, with the name that it has.
 
-    >>> speaker({"type": "ai", "data": {}}), speaker({"type": "tool", "data": {"name": "look_up"}})
+    >>> speaker(AIMessage("")), speaker(ToolMessage("", tool_call_id="1", name="look_up"))
     ('assistant', 'tool look_up')
-    >>> speaker({"type": "human", "data": {"name": "Ann Lee"}})
+    >>> speaker(HumanMessage("", name="Ann Lee"))
     'user (Ann Lee)'
     """
-    kind, data = message["type"], message["data"]
+    kind = message.type
     if kind == "tool":
-        return f"tool {label(data.get('name'))}".rstrip()
+        return f"tool {label(message.name)}".rstrip()
     role = _SPEAKERS.get(kind) or label(role_of(message) if kind == "chat" else kind)
-    name = _NOT_IN_NAMES.sub("_", str(data.get("name") or ""))[:LONGEST_NAME]
+    name = _NOT_IN_NAMES.sub("_", message.name or "")[:LONGEST_NAME]
     return f"{role} ({name})" if name else role
 
 

@@ -5,19 +5,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages.tool import tool_call as create_tool_call
+
 from ..prompts.loader import render
 from .fences import LONGEST_NAME, Fences
-from .messages import (
-    Message,
-    calls,
-    fingerprint,
-    is_call,
-    reworded,
-    speaks,
-    spoken,
-    text,
-    with_content,
-)
+from .messages import Message, call_id, calls, is_call, reworded, speaks, spoken, text, with_content
+from .serialised import fingerprint
 from .tool_names import MEMORY_TOOLS
 from .transcript import cleaned, indented, speaker
 
@@ -29,8 +23,6 @@ _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 _SPOKEN = frozenset({"human", "ai"})
-_BARE = frozenset({"content", "id", "usage_metadata", "response_metadata"})
-"""The fields of a message that only has words."""
 
 
 def valid_history(messages: Sequence[Message], fences: Fences) -> tuple[Message, ...]:
@@ -42,15 +34,15 @@ def valid_history(messages: Sequence[Message], fences: Fences) -> tuple[Message,
     (see `_sendable`), and so are those of speakers.
     No message has the memory's name or key: give only messages of others.
 
-    >>> asking = {"type": "ai", "data": {"content": "", "tool_calls": [{"name": "f", "id": "1"}]}}
-    >>> [message["type"] for message in valid_history([asking], Fences("404256753", len))]
+    >>> asking = AIMessage("", tool_calls=[{"name": "f", "args": {}, "id": "1"}])
+    >>> [message.type for message in valid_history([asking], Fences("404256753", len))]
     ['ai', 'tool']
     """
     if all(_is_plain(message, fences) for message in messages):
         return tuple(messages)
     rounds: list[list[Message]] = [[]]  # each but perhaps the first begins with an answer
     for message in map(_with_sendable_names, fences.of_others(messages)):
-        if message["type"] == "ai":
+        if message.type == "ai":
             rounds.append([])
         rounds[-1].append(message)
     return tuple(fixed for round_ in rounds for fixed in _paired(round_, fences))
@@ -58,12 +50,12 @@ def valid_history(messages: Sequence[Message], fences: Fences) -> tuple[Message,
 
 def _is_plain(message: Message, fences: Fences) -> bool:
     """Tell whether every provider takes a message as it stands, as those of most turns."""
-    data = message["data"]
-    words = data.get("content")
-    if message["type"] not in _SPOKEN or not isinstance(words, str) or not words.strip():
+    words = message.content
+    if message.type not in _SPOKEN or not isinstance(words, str) or not words.strip():
         return False
-    is_bare = data.keys() <= _BARE and "id" not in (data.get("response_metadata") or ())
-    return is_bare and fences.key not in words
+    is_bare = not (message.name or message.additional_kwargs)
+    is_bare = is_bare and (message.type == "human" or not calls(message))
+    return is_bare and "id" not in message.response_metadata and fences.key not in words
 
 
 def _sendable(name: Any) -> str:
@@ -81,15 +73,15 @@ def with_own_ids(messages: Sequence[Message]) -> tuple[Message, ...]:
     Some models number the calls of each answer from `call_0`, to which Anthropic answers 400
     "`tool_use` ids must be unique"; OpenAI and Anthropic refuse some ids that the other made.
 
-    >>> twice = [{"type": "ai", "data": {"tool_calls": [{"id": "call_0"}]}}] * 2
-    >>> [message["data"]["tool_calls"][0]["id"] for message in with_own_ids(twice)]
+    >>> twice = [AIMessage("", tool_calls=[{"name": "f", "args": {}, "id": "call_0"}])] * 2
+    >>> [message.tool_calls[0]["id"] for message in with_own_ids(twice)]
     ['call_0', 'call_d176451b23ec5599']
     """
     times: Counter[str] = Counter()
     new_ids: dict[str, str] = {}
     unique: list[Message] = []
     for message in messages:
-        if message["type"] == "ai":
+        if message.type == "ai":
             if not (called := calls(message)):
                 new_ids = {}
                 unique.append(message)
@@ -97,24 +89,24 @@ def with_own_ids(messages: Sequence[Message]) -> tuple[Message, ...]:
             ids = [str(call["id"]) for call in called]
             times.update(ids)
             new_ids = {}
-            for call_id in ids:
-                if times[call_id] > 1 or not _ID.fullmatch(call_id):
-                    new_ids[call_id] = f"call_{fingerprint([call_id, times[call_id]])}"
+            for one in ids:
+                if times[one] > 1 or not _ID.fullmatch(one):
+                    new_ids[one] = f"call_{fingerprint([one, times[one]])}"
         unique.append(_with_ids(message, new_ids) if new_ids else message)
     return tuple(unique)
 
 
 def _with_ids(message: Message, ids: Mapping[str, str]) -> Message:
     """Return a message with the ids of calls replaced wherever they stand in it."""
-    data = dict(message["data"])
-    if message["type"] == "tool":
-        data["tool_call_id"] = ids.get(data["tool_call_id"], data["tool_call_id"])
-    if message["type"] == "ai":
-        for key in data.keys() & {"tool_calls", "content"}:
-            data[key] = _with_id(data[key], ids)
-        extra = data.get("additional_kwargs") or {}
-        data["additional_kwargs"] = {key: _with_id_keys(extra[key], ids) for key in extra}
-    return {**message, "data": data}
+    new: dict[str, Any] = {}
+    if isinstance(message, ToolMessage):
+        new["tool_call_id"] = ids.get(message.tool_call_id, message.tool_call_id)
+    if isinstance(message, AIMessage):
+        extra = message.additional_kwargs
+        new["tool_calls"] = _with_id(message.tool_calls, ids)
+        new["content"] = _with_id(message.content, ids)
+        new["additional_kwargs"] = {key: _with_id_keys(extra[key], ids) for key in extra}
+    return message.model_copy(update=new)
 
 
 def _with_id_keys(extra: Any, ids: Mapping[str, str]) -> Any:
@@ -135,22 +127,20 @@ def _with_id(item: Any, ids: Mapping[str, str]) -> Any:
 
 def _with_sendable_names(message: Message) -> Message:
     """Return a message whose calls, or whose answered call, have names that can be sent."""
-    data = dict(message["data"])
-    if message["type"] == "tool" and data.get("name") is not None:
-        data["name"] = _sendable(data["name"])
-    if message["type"] == "ai":
-        extra = data.get("additional_kwargs")
-        data |= _renamed_calls(data)
-        data |= {"additional_kwargs": extra | _renamed_calls(extra)} if extra else {}
-        if isinstance(data.get("content"), list):
-            data["content"] = [
-                _renamed(block) if is_call(block) else block for block in data["content"]
-            ]
+    new: dict[str, Any] = {}
+    if message.type == "tool" and message.name is not None:
+        new["name"] = _sendable(message.name)
+    if message.type == "ai":
+        extra, content = message.additional_kwargs, message.content
+        new |= _renamed_calls(vars(message))
+        new |= {"additional_kwargs": extra | _renamed_calls(extra)} if extra else {}
+        if isinstance(content, list) and any(map(is_call, content)):
+            new["content"] = [_renamed(block) if is_call(block) else block for block in content]
         # With this id OpenAI's adapter would use the provider's stored context instead of ours.
-        metadata = data.get("response_metadata") or {}
+        metadata = message.response_metadata
         if str(metadata.get("id")).startswith("resp_"):
-            data["response_metadata"] = {key: metadata[key] for key in metadata if key != "id"}
-    return {**message, "data": data}
+            new["response_metadata"] = {key: metadata[key] for key in metadata if key != "id"}
+    return message.model_copy(update=new) if new else message
 
 
 def _renamed_calls(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -171,17 +161,17 @@ def _renamed(call: Any) -> Any:
 
 def _paired(round_: Sequence[Message], fences: Fences) -> Iterator[Message]:
     """Yield an answer, the results of its calls in their order, then the round's other messages."""
-    requests = calls(round_[0]) if round_ and round_[0]["type"] == "ai" else ()
+    requests = calls(round_[0]) if round_ and round_[0].type == "ai" else ()
     if requests:
         yield _with_valid_calls(round_[0])
     names = {call["id"]: call["name"] for call in requests}
     results: dict[Any, Message] = {}
     for message in round_:
         if _answers(message, names):
-            results.setdefault(message["data"]["tool_call_id"], message)
+            results.setdefault(call_id(message), message)
     yield from (results.get(c["id"]) or no_result(c, render("no_result")) for c in requests)
     for message in round_[1:] if requests else round_:
-        if message["type"] != "tool":
+        if message.type != "tool":
             yield from _without_calls(message, fences)
         elif not _answers(message, names):
             yield _quoted(message, fences)
@@ -192,43 +182,41 @@ def _answers(message: Message, names: Mapping[str, str]) -> bool:
 
     A result of a memory's tool has that tool's name: no other tool can answer for it.
     """
-    if (
-        message["type"] != "tool"
-        or (asked := names.get(message["data"].get("tool_call_id"))) is None
-    ):
+    if not isinstance(message, ToolMessage) or message.tool_call_id not in names:
         return False
-    return asked not in MEMORY_TOOLS or message["data"].get("name") in {None, "", asked}
+    asked = names[message.tool_call_id]
+    return asked not in MEMORY_TOOLS or message.name in {None, "", asked}
 
 
-def no_result(call: Mapping[str, Any], reason: str) -> Message:
+def no_result(call: Mapping[str, Any], reason: str) -> ToolMessage:
     """Return the error result of a call that was not run.
 
-    >>> no_result({"name": "look_up", "id": "1"}, "Not run.")["data"]["status"]
+    >>> no_result({"name": "look_up", "id": "1"}, "Not run.").status
     'error'
     """
-    data = {"content": reason, "tool_call_id": call["id"], "name": call["name"], "status": "error"}
-    return {"type": "tool", "data": data}
+    return ToolMessage(reason, tool_call_id=call["id"], name=call["name"], status="error")
 
 
 def _with_valid_calls(message: Message) -> Message:
     """Turn invalid calls into valid ones that quote their text: some adapters drop invalid ones."""
-    data = dict(message["data"])
-    if isinstance(data.get("content"), str) and not data["content"].strip():
-        data["content"] = ""  # Anthropic: "text content blocks must contain non-whitespace text"
-    if invalid := data.get("invalid_tool_calls"):
-        mended = [
-            {"name": call["name"], "id": call["id"], "args": {"invalid": call.get("args") or ""}}
-            for call in invalid
-        ]
-        data["content"] = reworded(data.get("content") or "", text({**message, "data": data}))
-        data["tool_calls"] = [*data.get("tool_calls", ()), *mended]
-        del data["invalid_tool_calls"]
-    return {**message, "data": data}
+    if isinstance(message.content, str) and message.content and not message.content.strip():
+        message = with_content(message, "")  # Anthropic refuses a text of blanks
+    if not isinstance(message, AIMessage) or not message.invalid_tool_calls:
+        return message
+    mended = [
+        create_tool_call(
+            name=call["name"] or "", id=call["id"], args={"invalid": call.get("args") or ""}
+        )
+        for call in message.invalid_tool_calls
+    ]
+    new = {"tool_calls": [*message.tool_calls, *mended], "invalid_tool_calls": []}
+    content = reworded(message.content, text(message))
+    return message.model_copy(update={**new, "content": content})
 
 
 def _without_calls(message: Message, fences: Fences) -> Iterator[Message]:
     """Yield a message without calls in a role that can be sent; an empty one only of the user."""
-    content, kind = message["data"].get("content"), message["type"]
+    content, kind = message.content, message.type
     is_plain = isinstance(content, str) and bool(content.strip())
     if kind == "ai" and is_plain:
         yield _uncalling(message)
@@ -238,29 +226,27 @@ def _without_calls(message: Message, fences: Fences) -> Iterator[Message]:
         yield with_content(message, render("empty_message")) if blank else message
     elif kind == "ai":
         message = _in_words(message)
-        yield from [_uncalling(message)] if speaks(message["data"].get("content")) else []
+        yield from [_uncalling(message)] if speaks(message.content) else []
     elif kind != "system" and not blank:
         yield _quoted(message, fences)
 
 
 def _in_words(message: Message) -> Message:
     """Return an answer that was spoken or refused as its words: providers forget the recording."""
-    data = message["data"]
-    if speaks(data.get("content")) or not spoken(message):
+    if speaks(message.content) or not spoken(message):
         return message
-    given = data["additional_kwargs"].items()
+    given = message.additional_kwargs.items()
     extra = {key: value for key, value in given if key not in {"audio", "refusal"}}
-    words = spoken(message)
-    return {**message, "data": {**data, "content": words, "additional_kwargs": extra}}
+    return message.model_copy(update={"content": spoken(message), "additional_kwargs": extra})
 
 
 def _uncalling(message: Message) -> Message:
     """Return an answer without a call in OpenAI's old form, which nothing answers."""
-    extra = message["data"].get("additional_kwargs") or {}
+    extra = message.additional_kwargs
     if "function_call" not in extra:
         return message
     extra = {key: value for key, value in extra.items() if key != "function_call"}
-    return {**message, "data": {**message["data"], "additional_kwargs": extra}}
+    return message.model_copy(update={"additional_kwargs": extra})
 
 
 def _quoted(message: Message, fences: Fences) -> Message:

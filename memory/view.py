@@ -65,7 +65,7 @@ class ArchiveView:
     def messages(self, record: Record) -> tuple[Message, ...]:
         """Return the messages of a record as they were sent, recalled text included."""
         return tuple(
-            restored(message, self.recall) if message["type"] == "tool" else message
+            restored(message, self.recall) if message.type == "tool" else message
             for message in record.messages
         )
 

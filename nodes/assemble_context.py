@@ -12,7 +12,7 @@ from ..memory.context.changes import before_first_call
 from ..memory.context.fit import WorkingContext, assemble
 from ..memory.running_turn import RunningTurn
 from ..memory.settings import Settings
-from .turn.langchain_messages import completed, from_dicts
+from .turn.langchain_messages import completed, copied
 from .turn.parts import READ_CACHE_SECONDS, AgentParts
 from .turn.state import TurnState, updated
 from .turn.turn import archive_left_rounds, running, running_turn
@@ -56,9 +56,7 @@ def _assembled(
     if unseen and len(unseen) != earlier.get("application"):
         line = banner_of("application_left_out", turns=len(unseen), efforts=unseen[::-1])
         efforts = replace(efforts, banners=(*efforts.banners, line))
-    messages = completed(
-        parts.archive, work.view.session, from_dicts(context.messages), running(state)
-    )
+    messages = completed(parts.archive, work.view.session, copied(context.messages), running(state))
     told = streamed_update(work.state, efforts, runtime) if efforts != work.state else {}
     after = replace(work, plan=context.plan)
     update = {

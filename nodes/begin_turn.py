@@ -29,7 +29,7 @@ from .turn.arrivals import (
     split_input,
     turn_numbers,
 )
-from .turn.langchain_messages import kept_in_state, to_dicts
+from .turn.langchain_messages import kept_in_state
 from .turn.parts import AgentParts
 from .turn.recovery import adopted_beside, commit_unfinished, recovered
 from .turn.session import session_of
@@ -73,7 +73,7 @@ def begin_turn(
         settled |= _corrections(updated(before, settled), view, tip_of(state))
         efforts = _efforts_at_start(updated(before, settled), cleared=_is_cleared(state, arrived))
         if efforts.turn == 1 + before.get("adopted", 0):
-            question = "\n".join(map(text, to_dicts(arrived.new)))
+            question = "\n".join(map(text, arrived.new))
             efforts = parts.surfaced(efforts, past(archive, session, Tip()), question, runtime)
         turns = {**arrived.kept_turns(efforts.turn - 1, window), efforts.turn: arrived.new}
         messages = [message for messages in turns.values() for message in messages]
@@ -117,7 +117,7 @@ def _finish_earlier_run(
     arrived = split_input(before, session, parts.archive)
     before, arrived = adopted_beside(before, session, arrived, parts.archive, language)
     is_running = before.get("turn", 0) > before.get("persisted", 0)
-    if is_running and answered(to_dicts(arrived.unfinished)):
+    if is_running and answered(arrived.unfinished):
         before = _end_answered_turn(before, arrived, runtime, parts)
     settled = commit_unfinished(before, session, arrived, parts.archive)
     if settled["persisted"] > before.get("persisted", 0):  # the archive may have a later end

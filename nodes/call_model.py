@@ -26,7 +26,8 @@ from ..memory.context.budget import LEAST_ROOM
 from ..memory.context.plan import keeping_anchor
 from ..memory.efforts import EffortState, happened
 from ..memory.errors import SettingsError
-from ..memory.messages import calls, fingerprint, is_call, is_thought, speaks
+from ..memory.messages import calls, is_call, is_thought, speaks
+from ..memory.serialised import fingerprint, serialised, stored_form
 from ..memory.settings import Settings
 from ..memory.state_block import (
     ANCHOR_TOKENS,
@@ -42,7 +43,7 @@ from ..memory.tool_names import MEMORY_TOOLS
 from ..prompts.loader import render
 from .assemble_context import assembled
 from .turn.caching import BREAKPOINT, KEY, caches_on_request, with_breakpoint
-from .turn.langchain_messages import cleaned, closed, to_dicts, with_call_ids
+from .turn.langchain_messages import cleaned, closed, with_call_ids
 from .turn.parts import AgentParts, base_of, takes_tools, unwrapped
 from .turn.state import TurnState, updated
 from .turn.tracing import trace_metadata
@@ -124,7 +125,7 @@ class Started(BaseCallbackHandler):
         differences = [*_differences(assembled, final)]
         if not self._final:
             return {"digest": "", "by_middleware": differences, "total": 0}
-        return {"digest": fingerprint(to_dicts(self._final)), "by_middleware": differences}
+        return {"digest": fingerprint(serialised(self._final)), "by_middleware": differences}
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +295,7 @@ class Call:
         state = updated(self.state, self.update)
         raw: Any = answer.content
         if not isinstance(raw, str):
-            raw = to_dicts([answer])[0]["data"]["content"]
+            raw = stored_form([answer])[0].content
         content = cut_content(raw)
         if self.settings.anchor == "off" or content is raw:
             return answer, {}
@@ -313,7 +314,7 @@ class Call:
 def _rounds(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> int:
     """Count the answers of the running turn that call tools, those that left included."""
     messages = running_turn(state, runtime, parts).view.running.messages
-    return sum(message["type"] == "ai" and bool(calls(message)) for message in messages)
+    return sum(message.type == "ai" and bool(calls(message)) for message in messages)
 
 
 def _noted(answer: AIMessage, **own: Any) -> AIMessage:
@@ -403,14 +404,14 @@ def _compared(messages: Sequence[BaseMessage]) -> list[Any]:
     system message in blocks has no blank lines between them.
     """
     compared: list[Any] = []
-    for message in to_dicts(messages):
-        content = message["data"].get("content") or ""
+    for message in messages:
+        content = message.content
         blocks = [content] if isinstance(content, str) else content
         words = "".join(block if isinstance(block, str) else _words(block) for block in blocks)
-        if message["type"] == "system":
+        if message.type == "system":
             words = "".join(words.split())
         asked = [(call.get("name"), call.get("args")) for call in calls(message)]
-        compared.append((message["type"], words, sum(map(_is_file, blocks)), asked))
+        compared.append((message.type, words, sum(map(_is_file, blocks)), asked))
     return compared
 
 

@@ -19,7 +19,6 @@ from ..memory.settings import Settings, resolve
 from ..memory.tools.toolbox import run
 from ..memory.view import past
 from .ask import QuestionCost, drive
-from .turn.langchain_messages import from_dicts
 from .turn.parts import AgentParts
 from .turn.recovery import commit, recovered
 from .turn.session import session_of
@@ -56,7 +55,7 @@ def run_command(
     }
     own = {key: value for key, value in before.items() if key != "messages"}
     own |= {"texts": texts_of(done.state, rest.view, before.get("texts", {}))}
-    return {**own, **efforts_update(done.state), **waiting, "messages": from_dicts(done.results)}
+    return {**own, **efforts_update(done.state), **waiting, "messages": [*done.results]}
 
 
 def _at_work(

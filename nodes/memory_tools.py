@@ -18,7 +18,6 @@ from ..memory.settings import Settings
 from ..memory.tool_names import MEMORY_TOOLS
 from ..memory.tools.toolbox import Watch, run, waiting
 from .ask import QuestionCost, adrive, drive
-from .turn.langchain_messages import from_dicts
 from .turn.parts import AgentParts
 from .turn.state import TurnState
 from .turn.tracing import trace_metadata
@@ -64,16 +63,14 @@ def _steps(
     done = after_tools(with_costs(done, costs), work.state)
     texts = texts_of(done.state, work.view, state.get("texts", {}))
     update = {**efforts_update(done.state), **plan_update(done), "texts": texts}
-    return {**update, "messages": from_dicts([*map(_marked, done.results)])}
+    return {**update, "messages": [*map(_marked, done.results)]}
 
 
 def _marked(result: Message) -> Message:
     """Return a result of a memory tool with the mark by which a chat UI leaves it out."""
-    data = result["data"]
-    if data.get("name") not in MEMORY_TOOLS:
+    if result.name not in MEMORY_TOOLS:
         return result
-    extra = {**(data.get("additional_kwargs") or {}), MARK: True}
-    return {**result, "data": {**data, "additional_kwargs": extra}}
+    return result.model_copy(update={"additional_kwargs": {**result.additional_kwargs, MARK: True}})
 
 
 def _watch(config: RunnableConfig) -> Watch:
@@ -88,11 +85,10 @@ def _watch(config: RunnableConfig) -> Watch:
         )
 
         def ended(result: Message) -> None:
-            (message,) = from_dicts([result])
-            if result["data"].get("status") == "error":
-                tool_run.on_tool_error(ToolError(message.text), tool_call_id=call["id"])
+            if getattr(result, "status", "") == "error":
+                tool_run.on_tool_error(ToolError(result.text), tool_call_id=call["id"])
             else:
-                tool_run.on_tool_end(message)
+                tool_run.on_tool_end(result)
 
         return ended
 

@@ -14,7 +14,6 @@ from langchain_core.messages import (
     AIMessageChunk,
     BaseMessage,
     ToolCall,
-    message_to_dict,
 )
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
@@ -179,7 +178,7 @@ def _call_id(seed: str, number: int) -> str:
 
 
 def _usage(messages: list[BaseMessage], tools: list[Any], answer: AIMessage) -> UsageMetadata:
-    sent = count_messages(map(message_to_dict, messages), count)
+    sent = count_messages(messages, count)
     sent += REPLY_OVERHEAD + count_tools(tools, count)
-    written = count_message(message_to_dict(answer), count)
+    written = count_message(answer, count)
     return UsageMetadata(input_tokens=sent, output_tokens=written, total_tokens=sent + written)

@@ -10,7 +10,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.runtime import Runtime
 
 from ...memory.errors import CommandError
-from ...memory.messages import clean
+from ...memory.serialised import clean
 from ...memory.settings import Settings
 from ...nodes.command import commit_command, run_command
 from ...nodes.turn.parts import AgentParts

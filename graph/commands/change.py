@@ -244,8 +244,8 @@ def rebuild_anchor(
 def _newest_block(records: Sequence[Record]) -> dict[str, str] | None:
     """Return the newest complete state block in the model's answers, None without one."""
     messages = (message for turn in reversed(records) for message in reversed(turn.messages))
-    answers = (message["data"] for message in messages if message["type"] == "ai")
-    blocks = (newest(answer.get("content", ""), complete=True) for answer in answers)
+    answers = (message.content for message in messages if message.type == "ai")
+    blocks = (newest(answer, complete=True) for answer in answers)
     return next(filter(None, blocks), None)
 
 

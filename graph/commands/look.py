@@ -19,6 +19,7 @@ from ...memory.metrics import Report as Report  # noqa: PLC0414 (exported with t
 from ...memory.metrics import report, without_calls
 from ...memory.record import SHORT_ID, Record, Status
 from ...memory.running_turn import RunningTurn
+from ...memory.serialised import stored_form
 from ...memory.settings import Settings
 from ...memory.state_block import as_users_see
 from ...memory.tool_names import MEMORY_TOOLS
@@ -29,7 +30,7 @@ from ...memory.valid_history import with_own_ids
 from ...memory.view import every_commit
 from ...nodes.assemble_context import working_context
 from ...nodes.begin_turn import begin_turn
-from ...nodes.turn.langchain_messages import completed, from_dicts, to_dicts
+from ...nodes.turn.langchain_messages import completed, copied
 from ...nodes.turn.recovery import turns_of
 from ...nodes.turn.state import AgentState, unpacked
 from ...nodes.turn.turn import left_rounds, put_back
@@ -188,14 +189,14 @@ def _shown_turns(
     chosen: list[tuple[int, str, Sequence[Message]]]
     chosen = [(record.turn, record.status, view.messages(record)) for record in records]
     if running_messages and running_turn in turns:
-        state, whole = thread.state, to_dicts(running_messages)
+        state, whole = thread.state, stored_form(running_messages)
         if state.get("turn", 0) == running_turn:
             left = left_rounds(thread.parts.archive, thread.session, state)
             whole = put_back(whole, left.messages)
         chosen.append((running_turn, "running", whole))
     marked: list[BaseMessage] = []
     for turn, status, turn_messages in chosen:
-        visible = from_dicts([*without_calls(as_users_see(turn_messages), MEMORY_TOOLS)])
+        visible = copied([*without_calls(as_users_see(turn_messages), MEMORY_TOOLS)])
         erased = [SystemMessage(render("erased_turn"))]
         marked += _marked(erased if status == "erased" else visible, turn, status)
     return marked
@@ -288,7 +289,7 @@ class ShownContext:
     def messages(self) -> list[BaseMessage]:
         """The messages as the model receives them."""
         messages = [message for part in self.parts for message in part.messages]
-        return from_dicts(with_own_ids(messages))
+        return copied(with_own_ids(messages))
 
     @property
     def total(self) -> int:

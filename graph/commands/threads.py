@@ -27,16 +27,17 @@ from ...memory.errors import (
     TipNotFoundError,
     TurnRunningError,
 )
-from ...memory.messages import answered, clean
+from ...memory.messages import answered
 from ...memory.questions import Asks, What
 from ...memory.record import SHORT_ID, Session, Tip
+from ...memory.serialised import clean
 from ...memory.settings import Settings, resolve
 from ...memory.view import ArchiveView, past
 from ...nodes.ask import drive
 from ...nodes.command import commit_command
 from ...nodes.turn.arrivals import is_all_answered, split_messages, unarchived
 from ...nodes.turn.checkpoints import is_of_another
-from ...nodes.turn.langchain_messages import messages_in_state, to_dicts
+from ...nodes.turn.langchain_messages import messages_in_state
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.recovery import remembered
 from ...nodes.turn.session import user_of
@@ -294,7 +295,7 @@ class Thread:
     def unfinished(self) -> bool:
         """Whether the last turn is not archived as a whole."""
         # After a crash between a node's writes and its checkpoint, there is no next node.
-        new = to_dicts(unarchived(self.state))
+        new = unarchived(self.state)
         return bool(self.next_nodes) or (bool(new) and not (self.inside and answered(new)))
 
     @property
@@ -302,7 +303,7 @@ class Thread:
         """Whether the thread has messages but has not run with Ebbtide, which adopts them."""
         has_begun = self.inside or self.next_nodes or {"tip", "turn"} & self.state.keys()
         messages = self.values.get("messages", ())
-        return not has_begun and answered(to_dicts(messages[-1:]))
+        return not has_begun and answered(messages[-1:])
 
     def _older(self) -> NotAdoptedError:
         return NotAdoptedError(self.session.thread, len(self.values["messages"]))

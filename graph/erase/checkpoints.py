@@ -12,7 +12,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from ...memory.archive.database import kept_by_postgresql
-from ...memory.messages import fingerprint
+from ...memory.serialised import fingerprint
 from ..commands.threads import Place, implements
 
 Saver: TypeAlias = BaseCheckpointSaver[Any]

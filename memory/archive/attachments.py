@@ -6,8 +6,8 @@ from typing import Any
 from sqlalchemy import Connection, Select, delete, exists, select
 
 from ..attachments import Texts
-from ..messages import fingerprint
 from ..record import Session
+from ..serialised import fingerprint
 from .database import upsert
 from .records import unzipped, zipped
 from .schema import attached, attachments, users

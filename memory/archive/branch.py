@@ -16,9 +16,9 @@ from ..dates import When
 from ..efforts import Effort
 from ..errors import ArchiveFormatError, ArchiveUnavailableError, SessionNotFoundError
 from ..locks import CACHES
-from ..messages import clean
 from ..record import Record, Session, Tip
 from ..search.embeddings import QueryEmbedding
+from ..serialised import clean
 from .database import Database
 from .index import any_of, look_up
 from .lineage import RECORDS, Lineage, SessionRow, Snapshot, weight

@@ -103,7 +103,7 @@ class Prepared:
             postings(said_in, preset(record)),
             headings(record),
             attachments.compressed(files),
-            [*references(message["data"].get("content") for message in record.messages)],
+            [*references(message.content for message in record.messages)],
         )
 
     @classmethod

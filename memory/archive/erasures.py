@@ -12,10 +12,10 @@ from ..compressions import Compression, as_data, from_data
 from ..efforts import Effort
 from ..erasing import Carried, Erased, Target
 from ..errors import TipNotFoundError, TurnNotFoundError
-from ..messages import clean
 from ..names import qualified
 from ..record import Event, Record, Session, Tip
 from ..search.passages import passages
+from ..serialised import clean
 from . import attachments, facts, index, parts
 from .commit import add_changes
 from .database import upsert

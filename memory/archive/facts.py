@@ -12,8 +12,8 @@ from sqlalchemy import Connection, delete, select, update
 
 from ..attention.law import Memory
 from ..facts import BASE, Fact, Item, fact_id, fold, items, keywords_of, same
-from ..messages import clean
 from ..record import Record, Session, Tip
+from ..serialised import clean
 from ..state_block import newest
 from .database import upsert
 from .index import among
@@ -49,7 +49,7 @@ def items_of(record: Record, state: Mapping[str, Any] | None) -> tuple[Item, ...
     written = [event["anchor"] for event in record.events if event["type"] == "anchored"]
     if not written:
         return items((state or {}).get("memory", {}).get("anchor") or {})
-    raw = [newest(one["data"].get("content")) for one in record.messages if one["type"] == "ai"]
+    raw = [newest(one.content) for one in record.messages if one.type == "ai"]
     return items(next(filter(None, reversed(raw)), written[-1]))
 
 

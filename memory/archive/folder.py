@@ -81,7 +81,7 @@ def _contents(session: WholeSession) -> Iterator[Any]:
     """Yield the content of each message."""
     for turn in session.turns:
         for message in turn.record.messages:
-            yield message["data"].get("content")
+            yield message.content
 
 
 def _line(record: Record) -> Mapping[str, Any]:

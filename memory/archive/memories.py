@@ -29,9 +29,9 @@ from ..attention.law import (
 )
 from ..efforts import Effort, left_by
 from ..errors import ArchiveError, AttentionError
-from ..messages import clean
 from ..names import is_qualified, parted, qualified
 from ..record import Event, Record, Session
+from ..serialised import clean
 from ..settings import ATTENTION_THRESHOLD
 from .database import Database, added, upsert
 from .lineage import Lineage, effort_of

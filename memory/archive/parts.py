@@ -12,6 +12,7 @@ from sqlalchemy import Connection, bindparam, delete, select, update
 
 from ..messages import Message
 from ..record import Group, Part, Session
+from ..serialised import to_messages
 from .attachments import awaiting, compressed
 from .attachments import put as put_attachments
 from .database import upsert
@@ -144,4 +145,4 @@ def _part(row: Any, turn: Sequence[Message]) -> Part | None:
 
 
 def _messages(data: bytes) -> tuple[Message, ...]:
-    return tuple(json.loads(unzipped(data)))
+    return to_messages(json.loads(unzipped(data)))

@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from langchain_core.messages import BaseMessage
+
 from ..attachments import data_of, referring
 from ..errors import ArchiveFormatError
-from ..messages import Message, clean, fingerprint, unserialisable, with_content
+from ..messages import Message
 from ..record import Group, Record
+from ..serialised import clean, fingerprint, to_dict, to_messages, unserialisable
 from ..state_block import cut_content
 
 _SAME = ("turn", "parent", "status", "at")
@@ -29,13 +32,12 @@ def storable(group: Group) -> Group:
     """Return the group as it will be read back, large files as attachments."""
     whole = (group.messages, group.events, group.efforts, group.state)
     messages, events, efforts, state = plain(whole)
-    contents = [message["data"].get("content") for message in messages]
+    contents = [message["data"]["content"] for message in messages]
+    for message, content in zip(messages, contents, strict=True):
+        message["data"]["content"] = referring(content)
     return replace(
         group,
-        messages=tuple(
-            with_content(message, referring(content)) if isinstance(content, list) else message
-            for message, content in zip(messages, contents, strict=True)
-        ),
+        messages=to_messages(messages),
         attachments={**group.attachments, **data_of(contents)},
         events=tuple(events),
         efforts=tuple(dict.fromkeys(efforts)),
@@ -45,8 +47,8 @@ def storable(group: Group) -> Group:
 
 
 def packed(value: Any) -> str:
-    """Return plain data as compact JSON."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    """Return plain data, or messages, as compact JSON."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=to_dict)
 
 
 def zipped(text: str) -> bytes:
@@ -72,13 +74,12 @@ def mark(messages: Sequence[Message]) -> str:
 
     Ids are left out because models repeat them and clients invent them.
 
-    >>> mark([{"type": "ai", "data": {"content": "Port 80.", "id": "1"}}])
+    >>> mark([AIMessage("Port 80.", id="1")])
     '943135a235c3'
     """
     if not messages:
         return ""
-    kind, data = messages[-1]["type"], messages[-1]["data"]
-    content = data.get("content") or ""
+    kind, content = messages[-1].type, messages[-1].content or ""
     return fingerprint([kind, cut_content(content) if kind == "ai" else content], 12)
 
 
@@ -102,7 +103,7 @@ def record_of(row: Any) -> Record:
         return Record(
             **{name: getattr(row, name) for name in _SAME},
             id=row.hash,
-            messages=tuple(json.loads(unzipped(row.messages))),
+            messages=to_messages(json.loads(unzipped(row.messages))),
             efforts=tuple(json.loads(row.efforts)),
             events=tuple(json.loads(unzipped(row.events))),
         )
@@ -151,4 +152,6 @@ def remains(record: Record) -> str:
 
 
 def _serialisable(value: Any) -> Any:
+    if isinstance(value, BaseMessage):
+        return to_dict(value)
     return dict(value) if isinstance(value, Mapping) else unserialisable(value)

@@ -21,10 +21,10 @@ from ..erasing import Deleted, Erased
 from ..errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
 from ..facts import Fact
 from ..locks import CACHES
-from ..messages import clean
 from ..names import session_name
 from ..record import Group, Part, Record, Session, Tip, without_controls
 from ..search.embeddings import Embedder
+from ..serialised import clean
 from ..settings import ATTENTION_THRESHOLD
 from . import facts, parts
 from .attachments import awaiting, compressed, put, settle

@@ -124,7 +124,7 @@ class WholeSession:
         for turn in self.turns:
             record = turn.record
             try:
-                digests = references(one["data"].get("content") for one in record.messages)
+                digests = references(one.content for one in record.messages)
                 files = {key: text for key, text in self.attachments.items() if key in digests}
                 new = Prepared.of(record, turn.nonce, turn.state, files, turn.content)
             except _DAMAGED as error:

@@ -19,7 +19,7 @@ from ..banners import banner_of
 from ..efforts import EffortState
 from ..errors import ToolError
 from ..media import Attachment, attachment
-from ..messages import Growing, Message, block_text, compact, is_text, text, with_content
+from ..messages import Growing, Message, block_text, call_id, compact, is_text, text, with_content
 from ..names import numbers, ranges, turns_named
 from ..recalled import recalled, result_of
 from ..record import Group
@@ -91,7 +91,7 @@ class _Ledger:
 def _budget(work: RunningTurn, tokens: int) -> int:
     """Return the budget in which so many tokens of attachments would be sent, in thousands."""
     budget = work.settings.context_budget
-    humans = (m for m in work.view.running.messages if m["type"] == "human")
+    humans = (m for m in work.view.running.messages if m.type == "human")
     said = sum(work.count(text(with_content(one, _words(one)))) for one in humans)
     needed = budget - work.room + (tokens + said) / _ATTACHED_SHARE
     return 1_000 * ceil(max(needed, budget + 1) / 1_000)
@@ -99,7 +99,7 @@ def _budget(work: RunningTurn, tokens: int) -> int:
 
 def _words(message: Message) -> Any:
     """Return the content of a message without its attachments."""
-    content = message["data"].get("content")
+    content = message.content
     if not isinstance(content, list):
         return content
     return [block for block in content if attachment(block) is None]
@@ -196,16 +196,16 @@ def with_unsent(work: RunningTurn, plan: Plan) -> EffortState:
 
 def _blocks(message: Message) -> Sequence[Any]:
     """Return the blocks of a message whose attachments are replaced."""
-    content = message["data"].get("content")
-    return content if message["type"] in _SHOWING and isinstance(content, list) else ()
+    content = message.content
+    return content if message.type in _SHOWING and isinstance(content, list) else ()
 
 
 def _may_have(message: Message) -> bool:
     """Tell whether a message has an attachment, or may bring one back."""
     if any(map(attachment, _blocks(message))):
         return True
-    brings = message["data"].get("name") in LOG_TOOLS or recalled(message)
-    return bool(brings) and message["type"] == "tool"
+    brings = message.name in LOG_TOOLS or recalled(message)
+    return bool(brings) and message.type == "tool"
 
 
 _which_may = Growing[bool](lambda messages, _: [*map(_may_have, messages)])
@@ -213,11 +213,11 @@ _which_may = Growing[bool](lambda messages, _: [*map(_may_have, messages)])
 
 def _as_sent(ledger: _Ledger, message: Message, offset: int) -> Message:
     """Return a message with the attachments that are sent; words or a note stand for others."""
-    content = message["data"].get("content")
+    content: Any = message.content
     turn, count = ledger.work.view.running.turn, ledger.work.count
 
     def shown(at: int, one: Attachment) -> Any:
-        if ledger.takes(content[at], one, message["type"]):
+        if ledger.takes(content[at], one, message.type):
             return content[at]
         if not ledger.unsent or ledger.unsent[-1].what != one:  # it stands above already
             return _text(f"[{one}]")
@@ -252,7 +252,7 @@ def _brought(work: RunningTurn, turn: Group) -> Iterator[tuple[CallKey, list[_Fo
         for quote in recalled(message):
             view = work.view.of_session(quote.session) if quote.session else work.view
             records = view.turns([quote.turn]) if view and quote.turn != turn.turn else ()
-            if message["data"].get("name") == "read_log":
+            if message.name == "read_log":
                 found += [one for record in records for one in _attachments(record)]
         if call in logs:
             records = work.view.turns_of(logs[call]["effort_id"], turns_of_log(logs[call]))
@@ -296,7 +296,7 @@ def _note(ledger: _Ledger, found: Sequence[_Found]) -> Message | None:
         int(_WORDS_SHARE * ledger.work.room),
         lambda quote: render("attachments_back", turns=turns, quote=quote),
     )
-    return with_content(note, [_text(str(note["data"]["content"])), *blocks])
+    return with_content(note, [_text(str(note.content)), *blocks])
 
 
 def with_calls(messages: Sequence[Message]) -> list[tuple[Message, CallKey | None]]:
@@ -304,13 +304,13 @@ def with_calls(messages: Sequence[Message]) -> list[tuple[Message, CallKey | Non
     pairs: list[tuple[Message, CallKey | None]] = []
     later: Counter[str] = Counter()
     for message in reversed(messages):
-        call_id = str(message["data"].get("tool_call_id"))
-        pairs.append((message, (call_id, later[call_id]) if message["type"] == "tool" else None))
-        later[call_id] += 1
+        answered = str(call_id(message))
+        pairs.append((message, (answered, later[answered]) if message.type == "tool" else None))
+        later[answered] += 1
     return pairs[::-1]
 
 
-_names = Growing[Any](lambda messages, _: [one["data"].get("name") for one in messages])
+_names = Growing[Any](lambda messages, _: [one.name for one in messages])
 
 
 def log_results(messages: Sequence[Message]) -> Iterator[tuple[int, CallKey, Mapping[str, Any]]]:
@@ -324,7 +324,7 @@ def log_results(messages: Sequence[Message]) -> Iterator[tuple[int, CallKey, Map
         if result.get("status") == "collapsed" and isinstance(result.get("effort_id"), str)
     }
     for at, call, result in results_of(messages, LOG_TOOLS):
-        is_done = result.get("status") == LOG_TOOLS[messages[at]["data"]["name"]]
+        is_done = result.get("status") == LOG_TOOLS.get(str(messages[at].name))
         is_log = is_done and result.get("tokens", 1) and turns_of_log(result)
         if is_log and collapsed.get(result["effort_id"], -1) < at:
             yield at, call, result
@@ -337,7 +337,7 @@ def results_of(
     if {*_names(messages)}.isdisjoint(tools):
         return
     for at, (message, call) in enumerate(with_calls(messages)):
-        if call is not None and message["data"].get("name") in tools:
+        if call is not None and message.name in tools:
             yield at, call, result_of(message)
 
 
@@ -357,9 +357,9 @@ def log_rounds(messages: Sequence[Message], logs: Collection[str]) -> set[int]:
     begin = 0
     for at, _, result in log_results(messages) if logs else ():
         if result["effort_id"] in logs:
-            begin = max(n for n in range(at) if messages[n]["type"] == "ai")
+            begin = max(n for n in range(at) if messages[n].type == "ai")
             answers = (n for n in range(begin + 1, len(messages)))
-            results = takewhile(lambda n: messages[n]["type"] == "tool", answers)
+            results = takewhile(lambda n: messages[n].type == "tool", answers)
             places |= {begin, *results}
     return places
 

@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar
 
+from langchain_core.messages import SystemMessage
 from sqlalchemy.util import memoized_property
 
 from ...prompts.loader import render
 from ..errors import SettingsError
 from ..fences import KEY_PLACE
-from ..messages import Message, digest
+from ..messages import Message
+from ..serialised import digest
 from ..settings import Settings
 from ..state_block import ANCHOR_TOKENS, anchor_instructions
 from ..tokens import REPLY_OVERHEAD, TokenCounter, count_message, count_messages
@@ -186,7 +188,7 @@ def fixed_parts(system: str, tools: int, count: TokenCounter) -> tuple[Part, Par
 
     The tokens that begin the reply count with the system message.
     """
-    message: Message = {"type": "system", "data": {"content": system}}
+    message: Message = SystemMessage(system)
     tokens = REPLY_OVERHEAD + count_message(message, count)
     return Part("system", (message,), tokens), Part("tools", (), tools)
 

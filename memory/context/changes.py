@@ -9,10 +9,10 @@ from operator import attrgetter, itemgetter
 
 from ..decay import PUT_OFF, collapsed, due, evicted
 from ..efforts import EffortState
-from ..messages import fingerprint
 from ..names import ranges
 from ..record import Event, Record
 from ..running_turn import RunningTurn
+from ..serialised import fingerprint
 from ..spans import event_of
 from ..state_block import as_users_see
 from ..tokens import count_message
@@ -63,7 +63,7 @@ def before_first_call(work: RunningTurn) -> RunningTurn:
     It shows what was compressed since its plan was made.
     """
     plan = work.plan
-    if plan is None or any(message["type"] == "ai" for message in work.view.running.messages):
+    if plan is None or any(message.type == "ai" for message in work.view.running.messages):
         return work
     if not _is_made_for(work, plan):
         is_unsent = plan.after_turn == work.view.tip.turn
@@ -387,7 +387,7 @@ def _newest_fitting(work: RunningTurn, turns: list[int]) -> list[int]:
         for record in reversed(work.view.turns(unread[-_CHUNK:])):
             # It takes at least its messages with results as previews; a huge one is shortened.
             messages = placeholders(work, as_past(work.messages(record)), record.turn)
-            sizes = ((m["type"], count_message(m, work.count)) for m in messages)
+            sizes = ((m.type, count_message(m, work.count)) for m in messages)
             least = sum(min(n, PREVIEW) if kind == "tool" else n for kind, n in sizes)
             free -= min(least, work.room // 2)
             if free < 0:

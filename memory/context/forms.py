@@ -40,7 +40,7 @@ def as_past(messages: Sequence[Message]) -> tuple[Message, ...]:
     """
     past = []
     for message in map(without_thoughts, as_users_see(messages)):
-        fields = _BRIEF.get(message["data"].get("name", "")) if message["type"] == "tool" else ()
+        fields = _BRIEF.get(str(message.name)) if message.type == "tool" else ()
         if fields:
             result = result_of(message)
             brief = {name: result[name] for name in fields if name in result}
@@ -61,13 +61,12 @@ def is_whole(turn: Logged, plan: Plan) -> bool:
 def edges(messages: Sequence[Message]) -> list[int]:
     """Return the places of the request and the final answer of a turn.
 
-    >>> kinds = ["human", "ai", "tool", "ai"]
-    >>> edges([{"type": kind, "data": {"content": "x"}} for kind in kinds])
-    [0, 3]
+    >>> edges([HumanMessage("Which port?"), SystemMessage("Be brief."), AIMessage("8443.")])
+    [0, 2]
     """
-    asked = [at for at, message in enumerate(messages) if message["type"] == "human"]
+    asked = [at for at, message in enumerate(messages) if message.type == "human"]
     last = len(messages) - 1
-    is_answered = last >= 0 and messages[last]["type"] == "ai" and not calls(messages[last])
+    is_answered = last >= 0 and messages[last].type == "ai" and not calls(messages[last])
     return [*asked, *([last] if is_answered else [])]
 
 

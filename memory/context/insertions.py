@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import itemgetter
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from ...prompts.loader import render
@@ -55,7 +55,7 @@ def finished_rounds(turn: Logged, plan: Plan) -> frozenset[int]:
         for name, begin, end in kept(turn)
         if name and name not in plan.open
         for at in range(begin, end)
-        if turn.messages[at]["type"] != "human" and at != last
+        if turn.messages[at].type != "human" and at != last
     )
     return places - shown_log_rounds(turn, plan) if places else places
 
@@ -119,7 +119,7 @@ def insertions_of(
     not loaded again.
     """
     insertions: Insertions = {}
-    if "tool" not in map(itemgetter("type"), turn.messages):
+    if "tool" not in map(attrgetter("type"), turn.messages):
         return insertions
     events = turn.events if turn.turn > plan.after_turn else ()
     related = {event["effort"]: event["related"] for event in events if "related" in event}
@@ -193,7 +193,7 @@ def _in_earlier_logs(work: RunningTurn, turn: Logged, plan: Plan, effort: str) -
 
 def _requests(turn: Record) -> frozenset[int]:
     """Return the `id`s of what the user said in a turn, which each log of the turn has."""
-    return frozenset(id(message) for message in turn.messages if message["type"] == "human")
+    return frozenset(id(message) for message in turn.messages if message.type == "human")
 
 
 def _standing(turn: Record, plan: Plan) -> frozenset[int]:

@@ -172,14 +172,14 @@ class Quoted:
         """Tell whether of a turn no more than what the user said stands in the context."""
         above = self.edges.get(turn.turn, ())
         said = (message for message in turn.messages if id(message) in above)
-        return bool(above) and all(message["type"] == "human" for message in said)
+        return bool(above) and all(message.type == "human" for message in said)
 
     def _without_edges(self, turn: Logged) -> Logged:
         above = self.edges.get(turn.turn, ())
         rounds = (
             message
             for message in turn.messages
-            if id(message) not in above and message["type"] != "system"
+            if id(message) not in above and message.type != "system"
         )
         return replace(turn, messages=tuple(rounds))
 
@@ -233,7 +233,7 @@ def places_of_match(
         return 0, []
     (begin, end), *others = pieces
     at = bisect_right(ends, begin)
-    rounds = (n for n in range(at, -1, -1) if turn.messages[n]["type"] == "ai")
+    rounds = (n for n in range(at, -1, -1) if turn.messages[n].type == "ai")
     starts = [ends[n - 1] if n else 0 for n in (next(rounds, 0), at)]
     near = (start for start in starts if count(log[start:end]) <= limit // 2)
     start = next(near, begin)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ...prompts.loader import render
 from ..efforts import one_line
 from ..fences import Fences
-from ..messages import Growing, Message, arguments, calls
+from ..messages import Growing, Message, arguments, call_id, calls
 from ..messages import text as text_of
 from ..names import runs
 from ..record import first_round
@@ -57,10 +57,10 @@ _NAME, _SUBJECT = 32, 80  # characters of such a name, and of an argument that i
 def begins(messages: Sequence[Message]) -> list[int]:
     """Return the places of the messages that begin a round.
 
-    >>> begins([{"type": kind} for kind in ("human", "ai", "tool", "tool", "ai")])
-    [1, 4]
+    >>> begins([HumanMessage("x"), AIMessage("x"), HumanMessage("x"), AIMessage("y")])
+    [1, 3]
     """
-    return [at for at, message in enumerate(messages) if message["type"] == "ai"]
+    return [at for at, message in enumerate(messages) if message.type == "ai"]
 
 
 def older_cuts(turn: Logged, before: Rounds | None) -> Iterator[Rounds]:
@@ -171,7 +171,7 @@ def out_of_view(messages: Sequence[Message], cut: Rounds) -> frozenset[int]:
     return frozenset({*range(first_round(messages), shortened)} | hidden(messages, cut))
 
 
-_kinds = Growing[str](lambda messages, _: [str(message["type"]) for message in messages])
+_kinds = Growing[str](lambda messages, _: [str(message.type) for message in messages])
 _deciding = Growing[bool](
     lambda messages, _: [any(True for _ in decisions([message])) for message in messages]
 )
@@ -237,7 +237,7 @@ def left_until(cut: Rounds, messages: Sequence[Message]) -> int:
 
 def _limits(cut: Rounds, at: int, message: Message, room: int) -> Limits:
     """Return the limits of a message at this place: the lowest of all cuts that cover it."""
-    if message["type"] == "human":
+    if message.type == "human":
         return Limits(texts=cut.request)
     covering = [(results, texts) for end, results, texts in cut.limits if at < end]
     results = min([room // RESULT_SHARE, *(tokens for tokens, _ in covering)])
@@ -319,7 +319,7 @@ class _Called(NamedTuple):
 
 def _calls_of(message: Message) -> tuple[_Called, ...]:
     """Return for each line of the index for a message what was called."""
-    if message["type"] != "ai":
+    if message.type != "ai":
         return ()
     said = (_Called("", ""),) if one_line(visible_text(message)) else ()
     made = (
@@ -343,7 +343,7 @@ def _lines(
 ) -> Iterator[_Line]:
     """Yield the lines of the index for a message: what it says, and its calls."""
     message = messages[at]
-    if message["type"] != "ai":
+    if message.type != "ai":
         return
     if said := one_line(visible_text(message)):
         words = render("index_said", words=_head(said, count))
@@ -398,10 +398,10 @@ def _results(messages: Sequence[Message], at: int) -> dict[object, int]:
     """Return the places of the results of the round that begins at this place, by call."""
     results: dict[object, int] = {}
     for place in range(at + 1, len(messages)):
-        if messages[place]["type"] == "ai":
+        if messages[place].type == "ai":
             break
-        if messages[place]["type"] == "tool":
-            results.setdefault(messages[place]["data"].get("tool_call_id"), place)
+        if messages[place].type == "tool":
+            results.setdefault(call_id(messages[place]), place)
     return results
 
 

@@ -16,6 +16,7 @@ from ..messages import (
     Message,
     arguments,
     block_text,
+    call_id,
     calls,
     compact,
     is_text,
@@ -190,9 +191,9 @@ def previewed_each(
         if _is_within(message, most, count):
             continue
         places = places or offsets(turn.messages)
-        limit = most.results if message["type"] == "tool" else most.texts
+        limit = most.results if message.type == "tool" else most.texts
         if limit is not None and has_files(message):
-            if message["type"] == "human" and not cut:
+            if message.type == "human" and not cut:
                 previews[at] = _with_short_words(message, limit, places[at].text, short)
                 continue
             if count_message(message, count) <= limit:
@@ -206,27 +207,26 @@ def previewed_each(
 
 def _is_within(message: Message, most: Limits, count: TokenCounter) -> bool:
     """Tell whether nothing of a message can be over its limits, which is true of most."""
-    own = most.results if message["type"] == "tool" else most.texts
+    own = most.results if message.type == "tool" else most.texts
     if own is None or most.arguments is not None:
         return own is None and most.arguments is None
-    content = message["data"].get("content")
-    is_quoting = message["data"].get("artifact") is not None
-    return isinstance(content, str) and not is_quoting and count(content) <= own
+    content = message.content
+    return isinstance(content, str) and not recalled(message) and count(content) <= own
 
 
 def has_files(message: Message) -> bool:
     """Tell whether a message has attachments that are sent."""
-    content = message["data"].get("content")
+    content = message.content
     return isinstance(content, list) and any(map(attachment, content))
 
 
 def _with_short_words(message: Message, limit: int, place: int, short: _Preview) -> Message:
     """Return a user's message with previews of its words, beside the attachments that are sent."""
-    blocks = [*message["data"]["content"]]
+    blocks = [*message.content]
     texts = [at for at, block in enumerate(blocks) if is_text(block)]
     for at in texts:
         said = block_text(blocks[at])
-        whole = text_of(with_content(message, message["data"]["content"][: at + 1]))
+        whole = text_of(with_content(message, message.content[: at + 1]))
         offset = place + len(cleaned(whole.removesuffix(said)))
         cut = short(said, max(1, limit // len(texts)), offset)
         blocks[at] = blocks[at] if cut == said else {"type": "text", "text": cut}
@@ -237,34 +237,34 @@ def _with_previews(
     message: Message, limit: int | None, arguments: int | None, place: Offsets, short: _Preview
 ) -> Message:
     """Return a message with previews of its text and of the arguments of its calls."""
-    data = dict(message["data"])
+    new: dict[str, Any] = {}
     if limit is not None:
-        least = _DECISION_TOKENS if data.get("name") in DECIDING else 0
+        least = _DECISION_TOKENS if message.name in DECIDING else 0
         content = visible_text(message)
         cut = short(content, max(limit, least), place.text)
-        blocks = data["content"] if isinstance(data.get("content"), list) else []
+        blocks = message.content if isinstance(message.content, list) else []
         images = any(not isinstance(b, str) and b.get("type") != "text" for b in blocks)
-        if cut != content or (images and message["type"] != "ai"):
-            data["content"] = reworded(data["content"], cut) if message["type"] == "ai" else cut
+        if cut != content or (images and message.type != "ai"):
+            new["content"] = reworded(message.content, cut) if message.type == "ai" else cut
     if arguments is not None:
-        shorter = _short_calls(data, arguments, place.calls, short)
-        if any(shorter[key] != data[key] for key in shorter):
+        shorter = _short_calls(message, arguments, place.calls, short)
+        if any(shorter[key] != getattr(message, key) for key in shorter):
             # Adapters keep copies of the calls elsewhere and would send those.
-            content = reworded(data.get("content") or "", text_of({**message, "data": data}))
-            extra = data.get("additional_kwargs") or {}
+            said = message.model_copy(update=new)
+            content, extra = reworded(said.content, text_of(said)), message.additional_kwargs
             extra = {key: value for key, value in extra.items() if key not in _COPIES}
-            data |= {**shorter, "content": content, "additional_kwargs": extra, "id": None}
-    return {**message, "data": data}
+            new |= {**shorter, "content": content, "additional_kwargs": extra, "id": None}
+    return message.model_copy(update=new)
 
 
 def _short_calls(
-    data: Mapping[str, Any], limit: int, places: Sequence[int], short: _Preview
+    message: Message, limit: int, places: Sequence[int], short: _Preview
 ) -> dict[str, list[Any]]:
     """Return the calls of a message with long arguments cut."""
     offset = iter(places)
     calls: dict[str, list[Any]] = {}
     for key in ("tool_calls", "invalid_tool_calls"):
-        for call in data.get(key) or ():
+        for call in getattr(message, key, ()):
             place = next(offset)
             cut = short(content := arguments(call), limit, place)
             args = call.get("args")
@@ -363,7 +363,7 @@ class _Shown:
 
     def __init__(self, turn: Logged, messages: Sequence[Message], fences: Fences) -> None:
         self._turn, self._messages, self._fences = turn, messages, fences
-        self._answers = [at for at, message in enumerate(messages) if message["type"] == "ai"]
+        self._answers = [at for at, message in enumerate(messages) if message.type == "ai"]
         self.rounds = [at for at in self._answers if calls(messages[at])]
         # Many steps share limits.
         self.short = cache(partial(previewed, turn, messages, count=fences.count))
@@ -419,7 +419,7 @@ def active_after(messages: Sequence[Message]) -> list[str] | None:
             is_other = active[0] != name if active else "active" in result
             active = active if is_other else []
         else:
-            args = arguments_of.get(str(message["data"].get("tool_call_id")))
+            args = arguments_of.get(str(call_id(message)))
             purpose = result if "goal" in result else args
             active = [name, *_purpose_lines(purpose if isinstance(purpose, dict) else {})]
     return active
@@ -444,7 +444,7 @@ def decisions(messages: Sequence[Message]) -> Iterator[Any]:
 
 
 def _is_decision(message: Message) -> bool:
-    return message["type"] == "tool" and message["data"].get("name") in DECIDING
+    return message.type == "tool" and message.name in DECIDING
 
 
 def _tool_limits(limit: int) -> Iterator[Limits]:
@@ -471,14 +471,14 @@ def log_excerpt(
     Where they do not fit, a note says that the whole turn is left out. It stands after the question
     if that was answered, and says so, else before it.
     """
-    said = [message for message in turn.messages if message["type"] != "system"]
+    said = [message for message in turn.messages if message.type != "system"]
     log, count = rendered(said), fences.count
     quoted, whole = "turn_left_out", "whole_turn_left_out"
     if is_answered := has_answer(messages):
         quoted, whole = "answered_turn_left_out", "whole_answered_turn_left_out"
     half = max(LEAST_PREVIEW, limit // 2)
     short = previewed(turn, messages, replace(_SHORTEST, texts=half), count)
-    asked = [message for message in short if message["type"] == "human"]
+    asked = [message for message in short if message.type == "human"]
     question = valid_history(asked[-1:], fences)
     for tokens in ladder(limit):
         excerpted = preview(log, tokens, turn=turn.turn, offset=turn, count=count)

@@ -96,7 +96,7 @@ def committed_parts(
 def _depends_on_others(record: Record, plan: Plan) -> bool:
     """Tell whether a turn shows logs, or hints at efforts and other turns."""
     for message in record.messages:
-        if message["type"] == "tool" and message["data"].get("name") in LOG_TOOLS:
+        if message.type == "tool" and message.name in LOG_TOOLS:
             return True
     for event in record.events if record.turn > plan.after_turn else ():
         if event["type"] == "hinted" or "related" in event:
@@ -112,7 +112,7 @@ def turn_parts(work: RunningTurn, turn: Logged, plan: Plan) -> list[Part]:
     """
     before: list[Message] = []
     # Providers want a user's message first.
-    kinds = (message["type"] for message in turn.messages if message["type"] != "system")
+    kinds = (message.type for message in turn.messages if message.type != "system")
     if turn.messages and next(kinds, "ai") == "ai":
         why = "unasked" if turn.turn == 1 else "unasked_later"
         before.append(work.fences.note(render(why)))
@@ -325,8 +325,7 @@ def _without_foreign_thoughts(
 
 _providers = Growing[Any](
     lambda messages, _: [
-        (message["data"].get("response_metadata") or {}).get("model_provider")
-        for message in messages
+        (message.response_metadata or {}).get("model_provider") for message in messages
     ]
 )
 

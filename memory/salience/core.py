@@ -120,7 +120,7 @@ def _by_rules(turns: Sequence[Logged]) -> Iterator[Item]:
     """Yield the sentences that state a goal, a constraint or a decision, code left out."""
     for turn in legible(turns):
         for message in turn.messages:
-            words = _FENCE.sub("\n", text_of(message)) if message["type"] in _STATING else ""
+            words = _FENCE.sub("\n", text_of(message)) if message.type in _STATING else ""
             for sentence in sentences(words):
                 kind = kind_of(sentence) if len(sentence) <= _LONGEST_SENTENCE else None
                 if kind:

@@ -67,7 +67,7 @@ def quotable(turn: Logged) -> tuple[Message, ...]:
         [
             message
             for message in turn.messages
-            if message["type"] != "tool" or message["data"].get("name") not in MEMORY_TOOLS
+            if message.type != "tool" or message.name not in MEMORY_TOOLS
         ]
     )
 
@@ -75,7 +75,7 @@ def quotable(turn: Logged) -> tuple[Message, ...]:
 def legible(turns: Iterable[Logged]) -> tuple[Group, ...]:
     """Return turns as a model reads them: quotable messages, without calls of memory tools.
 
-    >>> said = {"type": "human", "data": {"content": "It rains."}}
+    >>> said = HumanMessage("It rains.")
     >>> legible([Group(3, (said,), at=""), Group(4, (), at="")])[0].messages == (said,)
     True
     """
@@ -93,14 +93,14 @@ def split_log(turns: Iterable[Logged], limit: int, count: TokenCounter) -> list[
     A turn that is too long is cut at line ends; each piece begins with the number of the turn and,
     after the first one, with who goes on.
 
-    >>> log = [Group(n, ({"type": "human", "data": {"content": "one two"}},), "") for n in (1, 2)]
+    >>> log = [Group(n, (HumanMessage("one two"),), "") for n in (1, 2)]
     >>> split_log(log, 5, lambda text: len(text.split()))
     ['[turn 1]\nuser: one two', '[turn 2]\nuser: one two']
     """
     pieces: list[str] = []
     for turn in legible(turns):
         # What the application says stays in force without being quoted.
-        said = tuple(message for message in turn.messages if message["type"] != "system")
+        said = tuple(message for message in turn.messages if message.type != "system")
         log = transcript([replace(turn, messages=said)]) if said else ""
         if count(log) <= limit:
             pieces += [log] if log else []

@@ -113,7 +113,7 @@ def verify(
     ends in a mark.
 
     >>> from ..record import Group
-    >>> turns = [Group(3, ({"type": "human", "data": {"content": "Port 8443 is ours."}},), "")]
+    >>> turns = [Group(3, (HumanMessage("Port 8443 is ours."),), "")]
     >>> [verdict] = verify([Extracted(quote="Port 8443 is ours", turn=1)], turns)
     >>> verdict.verdict, verdict.item.quote, verdict.item.turn
     ('verbatim', 'Port 8443 is ours', 3)
@@ -123,7 +123,7 @@ def verify(
         Source(
             turn.turn,
             cleaned(text_of(message)),
-            speaker(message) if message["type"] in _SAYING else "",
+            speaker(message) if message.type in _SAYING else "",
         )
         for turn in turns
         for message in quotable(turn)

@@ -10,7 +10,7 @@ from operator import mul
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from ..errors import EmbeddingError, SettingsError
-from ..messages import clean
+from ..serialised import clean
 
 _log = logging.getLogger("ebbtide.search")
 

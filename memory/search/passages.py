@@ -9,6 +9,8 @@ from itertools import chain, takewhile
 from math import ceil
 from typing import Any, TypeAlias
 
+from langchain_core.messages import AIMessage
+
 from ..media import attachment
 from ..messages import Message, block_text, spoken
 from ..state_block import without_blocks
@@ -72,18 +74,18 @@ class Passage:
 def passages(messages: Sequence[Message], limit: int = _MAX_PASSAGES) -> list[Passage]:
     """Return at most `limit` passages of a turn; of a larger one results have longer passages.
 
-    >>> [piece.text for piece in passages([{"type": "human", "data": {"content": "Which port?"}}])]
+    >>> [piece.text for piece in passages([HumanMessage("Which port?")])]
     ['Which port?']
     """
     queries = _query_terms(messages)
     texts = [_searchable(message) for message in messages]
-    results = [message["type"] == "tool" for message in messages]
+    results = [message.type == "tool" for message in messages]
     pieces = []
     for number, places in enumerate(
         _few([[*passage_spans(text)] for text in texts], results, limit)
     ):
         message, text = messages[number], texts[number]
-        user, name = message["type"] == "human", message["data"].get("name")
+        user, name = message.type == "human", message.name
         author = name if isinstance(name, str) and not results[number] else ""
         if prefix := _SPEAKER.match(text):
             author = prefix[1]
@@ -121,9 +123,8 @@ def _few(places: list[_Spans], results: Sequence[bool], limit: int) -> list[_Spa
 
 
 def _calls(message: Message) -> list[Mapping[str, Any]]:
-    """Return the well-formed calls of a message; applications may commit others."""
-    calls = message["data"].get("tool_calls")
-    return [call for call in calls if isinstance(call, Mapping)] if isinstance(calls, list) else []
+    """Return the valid calls of a message."""
+    return [*message.tool_calls] if isinstance(message, AIMessage) else []
 
 
 def _query_terms(messages: Sequence[Message]) -> frozenset[str]:
@@ -138,11 +139,10 @@ def _query_terms(messages: Sequence[Message]) -> frozenset[str]:
 
 def _searchable(message: Message) -> str:
     """Return the texts and calls of a message without encoded data and the memory's own tools."""
-    data = message["data"]
-    if message["type"] == "tool" and data.get("name") in MEMORY_TOOLS:
+    if message.type == "tool" and message.name in MEMORY_TOOLS:
         return ""
-    content = without_blocks(message)["data"].get("content")
-    if isinstance(content, str) and content and not data.get("tool_calls"):
+    content = without_blocks(message).content
+    if isinstance(content, str) and content and not _calls(message):
         return _BLOB.sub(" ", content)
     blocks = content if isinstance(content, list) else [content or spoken(message)]
     texts = [
@@ -217,7 +217,7 @@ def excerpt(messages: Sequence[Message], number: int) -> Excerpt | None:
     A short passage is shown with the next ones, a question with its likely answer; what a tool
     returned ends with its message.
 
-    >>> excerpt([{"type": "human", "data": {"content": "It works."}}], 0)
+    >>> excerpt([HumanMessage("It works.")], 0)
     Excerpt(begin=0, end=9, asks=False)
     """
     log, begins = plain(messages), [offset.text for offset in offsets(messages)]
@@ -245,8 +245,8 @@ def shown_excerpt(messages: Sequence[Message], number: int, query: Collection[st
     A passage that the log has in other words, as without encoded data, is shown by what says most
     of the query in one of these messages: its own, and the results that follow.
 
-    >>> calls = [{"name": "look_up", "args": {"key": key}} for key in ("host", "port")]
-    >>> shown_excerpt([{"type": "ai", "data": {"content": "", "tool_calls": calls}}], 0, {"port"})
+    >>> calls = [{"name": "look_up", "args": {"key": key}, "id": key} for key in ("host", "port")]
+    >>> shown_excerpt([AIMessage("", tool_calls=calls)], 0, {"port"})
     Excerpt(begin=0, end=47, asks=False)
     """
     if part := excerpt(messages, number):
@@ -255,8 +255,8 @@ def shown_excerpt(messages: Sequence[Message], number: int, query: Collection[st
     if not found:
         return best_excerpt(messages, query)
     log, ends, at = plain(messages), [place.end for place in offsets(messages)], found[0].message
-    results = takewhile(lambda n: messages[n]["type"] == "tool", range(at + 1, len(messages)))
-    searched = [n for n in results if messages[n]["data"].get("name") not in MEMORY_TOOLS]
+    results = takewhile(lambda n: messages[n].type == "tool", range(at + 1, len(messages)))
+    searched = [n for n in results if messages[n].name not in MEMORY_TOOLS]
     best = [
         best_excerpt(messages, query, ends[n - 1] if n else 0, ends[n] - 1) for n in (at, *searched)
     ]
@@ -264,7 +264,7 @@ def shown_excerpt(messages: Sequence[Message], number: int, query: Collection[st
 
 
 def _is_result(messages: Sequence[Message], piece: Passage) -> bool:
-    return bool(messages[piece.message]["type"] == "tool")
+    return bool(messages[piece.message].type == "tool")
 
 
 def best_excerpt(
@@ -272,7 +272,7 @@ def best_excerpt(
 ) -> Excerpt:
     """Return the excerpt with most terms of a query of a turn, or of a range of it.
 
-    >>> best_excerpt([{"type": "human", "data": {"content": "Hello. It works."}}], {"work"})
+    >>> best_excerpt([HumanMessage("Hello. It works.")], {"work"})
     Excerpt(begin=7, end=16, asks=False)
     """
     first, last = best_piece(plain(messages)[begin:end], query)

@@ -112,11 +112,7 @@ def _by_weight(log: Sequence[Logged]) -> list[Logged]:
     then the others from both ends.
     """
     ends = [turn for pair in zip(log, reversed(log), strict=True) for turn in pair]
-    deciding = [
-        turn
-        for turn in log
-        if any(message["data"].get("name") in DECIDING for message in turn.messages)
-    ]
+    deciding = [turn for turn in log if any(message.name in DECIDING for message in turn.messages)]
     return [*{turn.turn: turn for turn in (*ends[:2], *deciding, *ends)}.values()]
 
 

@@ -9,7 +9,7 @@ from ...prompts.loader import render
 from ..context.budget import GOAL_TOKENS, log_limit, part_limit
 from ..efforts import Effort, EffortState, as_shown, happened, within_limit
 from ..errors import AnswerError, ToolError
-from ..messages import Message, calls
+from ..messages import Message, call_id, calls
 from ..names import is_qualified, ranges, slug
 from ..questions import Asks
 from ..running_turn import Outcome, RunningTurn
@@ -190,7 +190,7 @@ def _lapsed(state: EffortState, effort: Effort) -> list[str]:
 def _own_log(work: RunningTurn, effort: str) -> tuple[Logged, ...]:
     """Return what belongs to an effort that is being closed, up to the call that closes it."""
     running = work.view.running
-    closing = max((at for at, one in enumerate(running.messages) if one["type"] == "ai"), default=0)
+    closing = max((at for at, one in enumerate(running.messages) if one.type == "ai"), default=0)
     messages = (*running.messages, *work.results)
     if closing:
         messages = (*messages[:closing], _until_close(messages[closing:]), *messages[closing + 1 :])
@@ -203,10 +203,10 @@ def _own_log(work: RunningTurn, effort: str) -> tuple[Logged, ...]:
 def _until_close(closing_round: Sequence[Message]) -> Message:
     """Return the message of a round without the call that closes an effort, and those after it."""
     message, *results = closing_round
-    done = {result["data"].get("tool_call_id") for result in results}
+    done = {call_id(result) for result in results}
 
     def closes(call: Mapping[str, Any]) -> bool:
         return call.get("name") == "close_effort" and call.get("id") not in done
 
     before = [*takewhile(lambda call: not closes(call), calls(message))]
-    return {**message, "data": {**message["data"], "tool_calls": before}}
+    return message.model_copy(update={"tool_calls": before})

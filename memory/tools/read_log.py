@@ -78,7 +78,7 @@ def _limit(work: RunningTurn, limit: int) -> tuple[int, str]:
     """Return the tokens that a result may have, and why they are fewer than asked, "" if not."""
     asked = limit if limit > 0 else DEFAULT_LIMIT
     most = min(work.free, work.room // RESULT_SHARE)
-    before = [one["data"]["content"] for one in work.results if recalled(one)]
+    before = [str(one.content) for one in work.results if recalled(one)]
     together = max(work.free, int(TURN_SHARE * work.room))
     left = max(_LEAST, together - sum(map(work.count, before)))
     if before and left < min(asked, most):

@@ -146,7 +146,7 @@ class SearchResults:
         if not record or not rounds:
             return hit
         at = self._pieces(hit.turn)[hit.passage or 0].message
-        if record.messages[at]["type"] == "human":
+        if record.messages[at].type == "human":
             return hit
         session = next((name for name, begin, end in rounds if begin <= at < end), "")
         return replace(hit, effort=session or None)
@@ -304,7 +304,7 @@ class SearchResults:
         searches = [
             message
             for message in (*work.view.running.messages, *work.results)
-            if message["data"].get("name") == "search_efforts"
+            if message.name == "search_efforts"
         ]
         parts = [part for message in searches for part in result_of(message).get("results", ())]
         return (
@@ -319,7 +319,7 @@ def _is_one(first: _Range, second: _Range) -> bool:
         return True
     messages = first.record.messages
     ends = [place.end for place in offsets(messages)]
-    is_result = first.end + 1 in ends and messages[ends.index(first.end + 1)]["type"] == "tool"
+    is_result = first.end + 1 in ends and messages[ends.index(first.end + 1)].type == "tool"
     return second.begin == first.end + 1 and not is_result
 
 

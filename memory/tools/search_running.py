@@ -26,7 +26,7 @@ def running_hits(work: RunningTurn, phrasings: Sequence[str], best: float) -> li
     all terms of a phrasing has the score `best`.
     """
     cut, messages = work.plan.rounds if work.plan else None, work.view.running.messages
-    places = {at for at, one in enumerate(messages) if one["type"] == "human" and has_files(one)}
+    places = {at for at, one in enumerate(messages) if one.type == "human" and has_files(one)}
     places |= out_of_view(messages, cut) if cut else set()
     if not places:
         return []

@@ -114,7 +114,7 @@ def _parts(
 
 def _says_something(message: Message) -> bool:
     """Tell whether a message is more than the closing call or the state block that left it."""
-    return message["type"] != "ai" or bool(calls(message)) or bool(visible_text(message).strip())
+    return message.type != "ai" or bool(calls(message)) or bool(visible_text(message).strip())
 
 
 def telling(

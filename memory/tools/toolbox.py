@@ -7,6 +7,7 @@ from functools import cache
 from inspect import signature
 from typing import Any, TypeAlias
 
+from langchain_core.messages import ToolMessage
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from ...prompts.loader import render
@@ -81,10 +82,10 @@ def result_message(
     call: Mapping[str, Any], result: Mapping[str, Any], artifact: Mapping[str, Any] | None = None
 ) -> Message:
     """Return the tool message that answers a call; a result with an error has status error."""
-    data = {"content": compact(result), "tool_call_id": call["id"], "name": call["name"]}
-    data |= {"status": "error"} if "error" in result else {}
+    data: dict[str, Any] = {"status": "error"} if "error" in result else {}
     data |= {"artifact": artifact} if artifact is not None else {}
-    return {"type": "tool", "data": data}
+    content, name = compact(result), call["name"]
+    return ToolMessage(content, tool_call_id=call["id"], name=name, **data)
 
 
 def _run_one(work: RunningTurn, call: Mapping[str, Any], app_tools: frozenset[str]) -> Any:

@@ -12,6 +12,7 @@ from ...memory.archive.protocol import Archive
 from ...memory.errors import InputError
 from ...memory.messages import answered
 from ...memory.record import Session
+from ...memory.serialised import stored_form
 from ...memory.view import ArchiveView, past
 from .edits import MOST_TURNS, Compared, compared, identity
 from .langchain_messages import (
@@ -21,7 +22,6 @@ from .langchain_messages import (
     completed,
     question_start,
     stored_messages,
-    to_dicts,
     with_call_ids,
     with_tool_name,
 )
@@ -116,7 +116,7 @@ def split_input(state: TurnState, session: Session, archive: Archive) -> SplitIn
     arrived = told_apart(state, session, archive)
     if not arrived.new and arrived.known.questions:
         return _with_repeated(arrived, past(archive, session, tip_of(state)))
-    if not arrived.new and arrived.unfinished and not answered(to_dicts(arrived.unfinished)):
+    if not arrived.new and arrived.unfinished and not answered(arrived.unfinished):
         # The run that broke off is tried again: its question is asked once more.
         questions = (m for m in arrived.unfinished if isinstance(m, HumanMessage))
         return replace(arrived, new=_renamed(questions))
@@ -211,7 +211,7 @@ def _unanswered(view: ArchiveView) -> list[int]:
     found: list[int] = []
     for turn in range(view.tip.turn, 0, -1):
         for record in view.turns([turn]):
-            kinds = [message["type"] for message in reversed(record.messages)]
+            kinds = [message.type for message in reversed(record.messages)]
             asked = [*takewhile(lambda kind: kind == "human", kinds)]
             found += [turn] * len(asked)
             if len(asked) < len(kinds):
@@ -250,7 +250,7 @@ def _last_answered(view: ArchiveView) -> int:
     """Return the number of the newest turn that has an answer, 0 without any."""
     for turn in range(view.tip.turn, 0, -1):
         for record in view.turns([turn]):
-            if any(message["type"] in MADE_HERE for message in record.messages):
+            if any(message.type in MADE_HERE for message in record.messages):
                 return turn
     return 0
 
@@ -259,8 +259,8 @@ def _without_unfinished(
     question: list[BaseMessage], unfinished: Sequence[BaseMessage]
 ) -> list[BaseMessage]:
     """Return a question that follows a history without the question of the turn that broke off."""
-    asked = to_dicts([*takewhile(lambda message: message.type == "human", unfinished)])
-    first = to_dicts(question[: len(asked)])
+    asked = stored_form(takewhile(lambda message: message.type == "human", unfinished))
+    first = stored_form(question[: len(asked)])
     is_there = len(asked) < len(question) and [*map(identity, asked)] == [*map(identity, first)]
     return question[len(asked) :] if is_there else question
 

@@ -9,16 +9,17 @@ from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage
 
 from ...memory.archive.records import mark
-from ...memory.messages import Message, calls, digest, fingerprint
+from ...memory.messages import Message, calls
 from ...memory.recalled import stored
 from ...memory.record import Record
+from ...memory.serialised import digest, fingerprint, stored_form
 from ...memory.state_block import as_stored, as_users_see, with_blocks
 from ...memory.tool_names import MEMORY_TOOLS
 from ...memory.view import ArchiveView
-from .langchain_messages import MADE_HERE, to_dicts
+from .langchain_messages import MADE_HERE
 
 MOST_TURNS = 100
 """Archived turns read at once, and the most that messages are compared with."""
@@ -104,8 +105,8 @@ def _compared_from(
         for at, forms in enumerate(zip(record.messages, as_users_see(record.messages), strict=True))
     ]
     messages = _in_order(messages, archived)
-    plain = to_dicts(messages)
-    begun = bool(plain[0]["data"].get("id") in numbers)
+    plain = stored_form(messages)
+    begun = bool(plain[0].id in numbers)
     places = {at: archived[place] for at, place in _places(archived, plain, begun=begun)}
     turns: dict[int, list[BaseMessage]] = {}
     for at, original in sorted(places.items()):
@@ -113,7 +114,7 @@ def _compared_from(
     edited = {at: one for at, one in places.items() if _is_edited(plain[at], one)}
     questions: dict[int, list[BaseMessage]] = {}
     for at, original in edited.items():
-        if plain[at]["type"] == "human":
+        if plain[at].type == "human":
             questions.setdefault(original.turn, []).append(messages[at])
     edits = dict(_edits(edited, plain))
     newest = max(turns.keys() - edits, default=first - 1)
@@ -176,16 +177,16 @@ def _places(
     before, now = [symbol(one.shown) for one in archived], [*map(symbol, plain)]
     elsewhere = {*before}
     for kind, i, end, j, until in SequenceMatcher(None, before, now, autojunk=False).get_opcodes():
-        kinds = [one.shown["type"] for one in archived[i:end]]
+        kinds = [one.shown.type for one in archived[i:end]]
         if kind == "equal":
             yield from zip(range(j, until), range(i, end), strict=True)
-        elif kind == "replace" and (j or begun or kinds == [m["type"] for m in plain[j:until]]):
+        elif kind == "replace" and (j or begun or kinds == [m.type for m in plain[j:until]]):
             next_one = 0
             for at in range(j, until):
                 # A model that repeats an id puts its answer in the place of an earlier one.
-                if plain[at]["type"] in kinds[next_one:] and now[at] not in elsewhere:
-                    place = kinds.index(plain[at]["type"], next_one)
-                    if at == until - 1 and plain[at]["type"] == "human":
+                if plain[at].type in kinds[next_one:] and now[at] not in elsewhere:
+                    place = kinds.index(plain[at].type, next_one)
+                    if at == until - 1 and plain[at].type == "human":
                         place = _asked(archived, i + place, end) - i
                     yield at, i + place
                     next_one = place + 1
@@ -194,8 +195,8 @@ def _places(
 def _asked(archived: Sequence[_Archived], first: int, end: int) -> int:
     """Return the question, from `first` on, that the message at `end` answers, else `first`."""
     for at in range(end - 1, first, -1):
-        if archived[at].shown["type"] == "human":
-            is_answer = end < len(archived) and archived[end].shown["type"] in MADE_HERE
+        if archived[at].shown.type == "human":
+            is_answer = end < len(archived) and archived[end].shown.type in MADE_HERE
             return at if is_answer and archived[at].turn == archived[end].turn else first
     return first
 
@@ -204,10 +205,9 @@ def _is_edited(message: Message, original: _Archived) -> bool:
     """Tell whether a message differs from the archived one, as it is stored or as users see it."""
     if _key(message) != _key(original.stored) and identity(message) == identity(original.shown):
         return False  # a client may leave out more than the ids
-    if message["type"] == "tool" and message["data"].get("name") in MEMORY_TOOLS:
+    if message.type == "tool" and message.name in MEMORY_TOOLS:
         return False  # it quotes what may be erased since
-    known = digest([original.shown])
-    if digest([message]) == known:
+    if message == original.shown or digest([message]) == (known := digest([original.shown])):
         return False
     return digest([_as_archived(message, original)]) not in {known, digest([original.stored])}
 
@@ -215,25 +215,25 @@ def _is_edited(message: Message, original: _Archived) -> bool:
 def _as_archived(message: Message, original: _Archived) -> Message:
     """Return a message as the archive stores it, with state block and call ids of the original."""
     plain = as_stored([_with_given_ids(message, original.stored)])
-    raw = {str(message["data"].get("id")): original.stored["data"].get("content")}
-    (whole,) = with_blocks(plain, raw) if message["type"] == "ai" else plain
-    return stored(whole) if message["type"] == "tool" else whole
+    raw = {str(message.id): original.stored.content}
+    (whole,) = with_blocks(plain, raw) if message.type == "ai" else plain
+    return stored(whole) if message.type == "tool" else whole
 
 
 def _with_given_ids(message: Message, original: Message) -> Message:
     """Return a message whose calls without an id of their own have those of the original."""
-    if message["type"] != "ai":
+    if not (isinstance(message, AIMessage) and isinstance(original, AIMessage)):
         return message
-    data = dict(message["data"])
+    new: dict[str, Any] = {}
     for kind in ("tool_calls", "invalid_tool_calls"):
-        own, given = data.get(kind) or [], original["data"].get(kind) or []
+        own, given = getattr(message, kind), getattr(original, kind)
         if own and len(own) == len(given):
             ids = [call.get("id") for call in own]
-            data[kind] = [  # a model may repeat an id
+            new[kind] = [  # a model may repeat an id
                 {**call, "id": known.get("id")} if ids[at] in {None, "", *ids[:at]} else call
                 for at, (call, known) in enumerate(zip(own, given, strict=True))
             ]
-    return {**message, "data": data}
+    return message.model_copy(update=new) if new else message
 
 
 def _edits(
@@ -266,13 +266,12 @@ def _unknown(
 
 def identity(message: Message) -> list[Any]:
     """Return what two copies of a message share; of a memory tool's result only its name."""
-    data = message["data"]
-    name = data.get("name") if message["type"] == "tool" else None
+    name = message.name if message.type == "tool" else None
     words = "" if name in MEMORY_TOOLS else mark([message])
     called = [(call.get("name"), call.get("args")) for call in calls(message)]
-    return [message["type"], words, called]
+    return [message.type, words, called]
 
 
 def _key(message: Message) -> tuple[str, str | None]:
     """Return by what a message is known, if no other one has it."""
-    return message["type"], message["data"].get("id")
+    return message.type, message.id

@@ -1,9 +1,7 @@
 """LangChain messages as plain data and back: cleaned for the archive, large files by reference."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import cache
 from operator import attrgetter
 from typing import Any, TypeVar, cast
 from uuid import NAMESPACE_OID, uuid4, uuid5
@@ -14,16 +12,15 @@ from langchain_core.messages import (
     RemoveMessage,
     ToolMessage,
     convert_to_messages,
-    messages_from_dict,
 )
-from pydantic_core import to_jsonable_python
 
 from ...memory.archive.protocol import Archive
 from ...memory.attachments import complete, data_of, references, referring, without_texts
 from ...memory.dates import stamped
 from ...memory.fences import without_reserved_name
-from ...memory.messages import Message, broken, clean, unanswered, unserialisable
+from ...memory.messages import unanswered
 from ...memory.record import Record, Session
+from ...memory.serialised import clean
 from ...memory.state_block import as_users_see
 from ...memory.tool_names import MEMORY_TOOLS
 from ...memory.valid_history import no_result
@@ -37,36 +34,12 @@ MADE_HERE = frozenset({"ai", "tool"})
 _Message = TypeVar("_Message", bound=BaseMessage)
 
 
-def to_dicts(messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
-    """Return messages in LangChain's serialised form, defaults left out, without lone surrogates.
-
-    References stand for large files. None has the memory's name. What JSON cannot hold (an
-    artifact, say) becomes a marker that names its type. A message gives the same data before and
-    after it went through a checkpoint.
-    """
-    plain: list[Message] = []
-    for message in messages:
-        defaults = {**_defaults(type(message)), "type": message.type}
-        data = {
-            name: _plain(
-                referring(value) if isinstance(value, list) and name == "content" else value
-            )
-            for name, value in message
-            # An array differs from its default by its type.
-            if name not in defaults
-            or type(value) is not type(defaults[name])
-            or value != defaults[name]
-        }
-        own = clean(data)
-        if not own.keys().isdisjoint(("name", "additional_kwargs")):
-            own = without_reserved_name(own, message.type)
-        plain.append({"type": message.type, "data": own})
-    return tuple(plain)
-
-
-def from_dicts(messages: Sequence[Message]) -> list[BaseMessage]:
-    """Return the LangChain messages of plain ones; no other class is ever constructed."""
-    return messages_from_dict([*map(dict, messages)])
+def copied(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """Return copies, since whoever gets messages of the archive may change them."""
+    are_plain = (isinstance(m.content, str) and not getattr(m, "tool_calls", ()) for m in messages)
+    return [
+        m.model_copy(deep=not is_plain) for m, is_plain in zip(messages, are_plain, strict=True)
+    ]
 
 
 def messages_in_state(value: Any) -> list[BaseMessage]:
@@ -107,57 +80,13 @@ def cleaned(message: _Message) -> _Message:
 
     Returns the same object if nothing has to change.
 
-    >>> message = {"type": "human", "data": {"content": "hi", "name": "EBBTIDE"}}
-    >>> cleaned(*from_dicts([message])).name is None
+    >>> cleaned(HumanMessage("hi", name="EBBTIDE")).name is None
     True
     """
     message = cast("_Message", readable(message))
     data = dict(message)
-    own = without_reserved_name(data, message.type)
-    return type(message)(**clean(own)) if own is not data or broken(data) else message
-
-
-@cache
-def _defaults(kind: type[BaseMessage]) -> Mapping[str, Any]:
-    """Return the defaults of the fields that have one; cached, as pydantic is slow to find them."""
-    return {
-        name: field.get_default(call_default_factory=True)
-        for name, field in kind.model_fields.items()
-        if not field.is_required()
-    }
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON gives it back; a marker for what it cannot hold."""
-    if type(value) is str:
-        return value
-    try:
-        said = json.dumps(value)
-        if '"null":' not in said:  # as pydantic does not name a key that is None
-            return json.loads(said)
-    except (ValueError, TypeError, RecursionError):
-        pass
-    try:
-        plain = to_jsonable_python(_ordered(value), fallback=_described, bytes_mode="base64")
-        return json.loads(json.dumps(plain))
-    except (ValueError, TypeError, RecursionError):
-        return unserialisable(value)
-
-
-def _described(value: Any) -> Any:
-    """Return an exception as checkpointers give it back, a marker for anything else."""
-    return repr(value) if isinstance(value, BaseException) else unserialisable(value)
-
-
-def _ordered(value: Any) -> Any:
-    """Return a value with its sets as sorted lists, as their order differs between processes."""
-    if isinstance(value, set | frozenset):
-        return sorted((_ordered(item) for item in value), key=repr)
-    if type(value) is dict:
-        return {key: _ordered(item) for key, item in value.items()}
-    if type(value) in (list, tuple):
-        return [_ordered(item) for item in value]
-    return value
+    own = clean(without_reserved_name(data, message.type))
+    return message if own == data else type(message)(**own)
 
 
 def with_call_ids(message: _Message) -> _Message:
@@ -191,8 +120,8 @@ _MILLISECONDS = 1e11
 def time_of(messages: Sequence[BaseMessage]) -> str:
     """Return the time that the last of these messages with one carries, "" if none does.
 
-    >>> message = {"type": "ai", "data": {"content": "", "response_metadata": {"created": 1e9}}}
-    >>> time_of(from_dicts([message])), time_of([])
+    >>> message = AIMessage("", response_metadata={"created": 1e9})
+    >>> time_of([message]), time_of([])
     ('2001-09-09T01:46:40.000Z', '')
     """
     for message in reversed(messages):
@@ -220,8 +149,8 @@ def question_start(messages: Sequence[BaseMessage]) -> int:
 
     Instructions right before the question belong to it.
 
-    >>> words, answer = ({"type": kind, "data": {"content": "Hi"}} for kind in ("human", "ai"))
-    >>> question_start(from_dicts([words, answer, words]))
+    >>> words, answer = HumanMessage("Hi"), AIMessage("Hi")
+    >>> question_start([words, answer, words])
     2
     """
     at = max((n for n, message in enumerate(messages) if message.type == "human"), default=0)
@@ -236,13 +165,11 @@ def closed(messages: Sequence[BaseMessage], nonce: str, reason: str = "") -> lis
     The results of one turn, known by its nonce, have the same ids whenever they are made, so that a
     turn that is committed again is the same commit.
     """
-    calls = unanswered(to_dicts(messages)) if messages else ()
-    if not calls:
-        return [*messages]
     reason = reason or render("no_result")
-    results = [no_result(call, reason)["data"] for call in calls]
-    ids = (str(uuid5(NAMESPACE_OID, f"{nonce} {result['tool_call_id']}")) for result in results)
-    return [*messages, *(ToolMessage(**r, id=own) for r, own in zip(results, ids, strict=True))]
+    results = [no_result(call, reason) for call in unanswered(messages)]
+    for result in results:
+        result.id = str(uuid5(NAMESPACE_OID, f"{nonce} {result.tool_call_id}"))
+    return [*messages, *results]
 
 
 def _have_blocks(messages: Sequence[BaseMessage]) -> bool:
@@ -288,9 +215,8 @@ def archived(messages: Sequence[_Message]) -> list[_Message] | None:
 
 def stored_messages(view: ArchiveView, record: Record) -> list[BaseMessage]:
     """Return the messages of a committed turn as the state has them."""
-    return kept_in_state(
-        view.archive, view.session, from_dicts(as_users_see(view.messages(record)))
-    )
+    said = copied(as_users_see(view.messages(record)))
+    return kept_in_state(view.archive, view.session, said)
 
 
 def completed(

@@ -14,7 +14,7 @@ from langchain_core.messages import BaseMessage, ChatMessage
 from langchain_core.messages.ai import UsageMetadata
 from pydantic import TypeAdapter, ValidationError
 
-from ...memory.messages import unserialisable
+from ...memory.serialised import unserialisable
 from ...memory.state_block import METADATA_KEY
 
 _READ_AGAIN = frozenset({"human", "ai", "system", "tool", "chat", "function", "remove"})

@@ -14,22 +14,22 @@ from ...memory.archive.protocol import Archive
 from ...memory.archive.records import mark
 from ...memory.attachments import data_of
 from ...memory.errors import ArchiveLockedError, TipNotFoundError
-from ...memory.messages import Message, calls, digest
+from ...memory.messages import Message, calls
 from ...memory.record import Group, Record, Session, Tip
 from ...memory.search.embeddings import Embedder
+from ...memory.serialised import digest, stored_form
 from ...memory.state_block import with_blocks
 from ...memory.view import every_turn, past
+from ..turn.langchain_messages import copied
 from .arrivals import SplitInput, boundaries, turn_numbers
 from .edits import MOST_TURNS, Compared, identity
 from .langchain_messages import (
     MADE_HERE,
     cleaned,
     closed,
-    from_dicts,
     question_start,
     stored_messages,
     time_of,
-    to_dicts,
     with_call_ids,
 )
 from .state import TurnState, updated
@@ -137,8 +137,8 @@ def _with_blocks_again(
     messages: Sequence[Message], records: Sequence[Record]
 ) -> tuple[Message, ...]:
     """Return messages with the state blocks, hidden from users, that the archive has of them."""
-    archived = (message["data"] for record in records for message in record.messages)
-    return with_blocks(messages, {data.get("id"): data.get("content") for data in archived})
+    archived = (message for record in records for message in record.messages)
+    return with_blocks(messages, {one.id: one.content for one in archived if one.id})
 
 
 def _before_turn(history: Sequence[Message], turn: Sequence[Message]) -> int | None:
@@ -150,7 +150,7 @@ def _before_turn(history: Sequence[Message], turn: Sequence[Message]) -> int | N
     for message in reversed(turn):
         if start and identity(message) == identity(history[start - 1]):
             start -= 1
-        elif start and message["type"] != "tool" and not calls(message):
+        elif start and message.type != "tool" and not calls(message):
             return None
     return start
 
@@ -168,8 +168,8 @@ def state_at(archive: Archive, session: Session, tip: Tip, window: int) -> TurnS
             turns[record.turn] = messages
     messages = [message for turn in turns.values() for message in turn]
     older = (one for one in every_turn(archive, session, tip) if one.turn not in turns)
-    said = [one for turn in older for one in turn.messages if one["type"] == "system"]
-    messages = [*SplitInput(from_dicts(said), [], []).standing(messages), *messages]
+    said = [one for turn in older for one in turn.messages if one.type == "system"]
+    messages = [*SplitInput(copied(said), [], []).standing(messages), *messages]
     memory = memory_at(archive, session, tip)
     memory.pop("plan", None)  # what is shown may have changed, or no provider has its prefix cached
     archived = messages[-1].id if messages else ""
@@ -235,7 +235,7 @@ def _aligned(
 ) -> dict[int, Sequence[BaseMessage]]:
     """Return the turns of a history by their numbers in the archive, newest first."""
     turns: dict[int, Sequence[BaseMessage]] = {}
-    plain, end = to_dicts(history), len(history)
+    plain, end = stored_form(history), len(history)
     numbers = range(max(1, tip.turn - MOST_TURNS + 1), tip.turn + 1)
     for record in reversed(archive.at(session, tip).turns(numbers)):
         begin = _before_turn(plain[:end], record.messages)
@@ -255,7 +255,7 @@ def _end(
     the past too. The user's last question, which begins at `question`, is never such an end:
     whoever tries a failed turn again repeats it.
     """
-    plain = to_dicts(messages)
+    plain = stored_form(messages)
     marks = [mark([message]) for message in plain]
     answer = max((n for n, m in enumerate(messages, 1) if isinstance(m, HumanMessage)), default=0)
     ends = [*range(question), *range(answer, len(messages))]
@@ -321,7 +321,7 @@ def _is_past_of(history: Sequence[Message], archive: Archive, session: Session, 
 
 def _unedited(history: Sequence[Message], records: Sequence[Record]) -> bool:
     """Tell whether no message of a history differs from the one of its id in the turns."""
-    archived = {m["data"].get("id"): m for record in records for m in record.messages}
+    archived = {m.id: m for record in records for m in record.messages}
     originals = [archived.get(message_id) for message_id in _ids(history)]
     pairs = zip(originals, history, strict=True)
     return all(
@@ -330,7 +330,7 @@ def _unedited(history: Sequence[Message], records: Sequence[Record]) -> bool:
 
 
 def _ids(messages: Sequence[Message]) -> list[str | None]:
-    return [message["data"].get("id") for message in messages]
+    return [message.id for message in messages]
 
 
 def _adopted(state: TurnState, archive: Archive, session: Session, language: str) -> TurnState:
@@ -365,7 +365,7 @@ def adopted(
     """Commit a history as ambient turns; return the state after them, and them by number."""
     tip, numbers = tip_of(state), dict[int, list[BaseMessage]]()
     for said in turns_of(history):
-        nonce = archive.keyed_digest(f"{session} {tip.id} {digest(to_dicts(said))}")
+        nonce = archive.keyed_digest(f"{session} {tip.id} {digest(stored_form(said))}")
         turn = closed(said, nonce)
         # A tool answered directly, or with structured output.
         is_done = isinstance(said[-1], ToolMessage) and len(turn) == len(said)

@@ -7,8 +7,8 @@ from typing import Any
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
-from ...memory.messages import clean
 from ...memory.record import ANONYMOUS, Session
+from ...memory.serialised import clean
 from ...memory.settings import Settings, user_named
 from .state import TurnState
 

@@ -25,11 +25,11 @@ from ...memory.messages import Message, answered
 from ...memory.recalled import restored, stored
 from ...memory.record import Event, Group, Part, Record, Session, Tip, first_round, memberships
 from ...memory.running_turn import RunningTurn
+from ...memory.serialised import stored_form
 from ...memory.settings import Settings
 from ...memory.spans import event_of
 from ...memory.state_block import as_stored, calls_sent
 from ...memory.view import ArchiveView, fences_of, past
-from .langchain_messages import to_dicts
 from .parts import READ_CACHE_SECONDS, AgentParts, Frame
 from .session import session_of
 from .state import TOLD, Bookkeeping, Memory, TurnState, unpacked, updated
@@ -108,7 +108,7 @@ class TurnCache:
             entry = self._stored.get(id(message))
             fields = vars(message)
             if entry is None or entry[0] is not message or entry[1] != fields:
-                (converted,) = as_stored(to_dicts([message]))
+                (converted,) = as_stored(stored_form([message]))
                 # The message is kept too, so that no other one gets its id meanwhile.
                 entry = self._stored[id(message)] = message, dict(fields), converted
             plain.append(entry[2])
@@ -250,8 +250,8 @@ def group(
     Those that left the state are joined with them. A turn that is neither `is_done` nor answered is
     stored as aborted, with efforts that did not grow older in it.
     """
-    efforts, dicts = effort_state(state), to_dicts(messages)
-    archived = put_back(tuple(map(_stored, as_stored(dicts))), left.messages)
+    efforts, said = effort_state(state), stored_form(messages)
+    archived = put_back(tuple(map(_stored, as_stored(said))), left.messages)
     several = event_of(archived, efforts)
     sessions = [name for name, _, _ in several[0]["spans"] if name] if several else []
     is_done = is_done or answered(archived)
@@ -260,7 +260,7 @@ def group(
         messages=archived,
         at=stamp(),
         efforts=tuple(dict.fromkeys([*memberships(efforts.active, efforts.events), *sessions])),
-        events=(*efforts.events, *several, *left.events, *calls_sent(dicts)),
+        events=(*efforts.events, *several, *left.events, *calls_sent(said)),
         status="done" if is_done else "aborted",
         state=_saved(state if is_done else updated(state, not_aged(state))),
         nonce=state.get("nonce", ""),
@@ -271,7 +271,7 @@ def group(
 
 def _stored(message: Message) -> Message:
     """Return a message without the texts that it quotes, which only results do."""
-    return stored(message) if message["type"] == "tool" else message
+    return stored(message) if message.type == "tool" else message
 
 
 def command_group(state: TurnState) -> Group:
@@ -359,13 +359,13 @@ def archive_left_rounds(
     messages, until = running(state), left_until(work.plan.rounds, whole)
     first, gone = first_round(whole), len(whole) - len(messages)
     # What the application says stays, so that it can be removed.
-    until = next((at for at in range(first, until) if whole[at]["type"] == "system"), until)
+    until = next((at for at in range(first, until) if whole[at].type == "system"), until)
     leaving = messages[first : max(first, until - gone)]
     if not leaving:
         return {}
     before = state.get("part", "") if gone else ""
     said = tuple(map(_stored, whole[first + gone : until]))
-    part = Part(state.get("nonce", ""), before, said, calls_sent(to_dicts(leaving)))
+    part = Part(state.get("nonce", ""), before, said, calls_sent(leaving))
     try:
         last = parts.archive.add_part(session, part)
     except (OSError, ArchiveError) as error:
@@ -400,7 +400,7 @@ def _running_turn(
     space_left = room(settings.context_budget, fixed)
     application, todos = Application(), state.get("todos")
     if said:
-        application = in_effect(to_dicts(said), space_left, LEAST_ROOM, cache.fences)
+        application = in_effect(said, space_left, LEAST_ROOM, cache.fences)
     fixed, space_left = fixed + application.tokens, space_left - application.tokens
     return RunningTurn(
         effort_state(state),

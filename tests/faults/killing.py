@@ -120,7 +120,7 @@ def erase_one(chat: Talk, erased: Path, chance: random.Random) -> None:
 
 def texts(record: Record) -> list[str]:
     """Return what nobody but a turn says: its questions, and the numbers in its answers."""
-    said = (text(m).partition(": ")[2].split(" ")[0] for m in record.messages if m["type"] == "ai")
+    said = (text(m).partition(": ")[2].split(" ")[0] for m in record.messages if m.type == "ai")
     return [
         *(asked.partition(" with ")[0] + " with" for asked in asked_in(record)),
         *filter(None, said),
@@ -224,7 +224,7 @@ def efforts(records: Sequence[Record]) -> list[str]:
 
 def asked_in(record: Record) -> list[str]:
     """Return the user messages of a record."""
-    return [text(message) for message in record.messages if message["type"] == "human"]
+    return [text(message) for message in record.messages if message.type == "human"]
 
 
 def number(said: str) -> int:

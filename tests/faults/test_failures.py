@@ -95,7 +95,7 @@ def test_two_processes_on_one_thread(place: Place) -> None:
         lines = [archive.at(SESSION, tip).turns(range(1, 9)) for tip in tips]
         findings = archive.verify(SESSION)
     # Who begins while the other's question has just come in takes it along, unanswered.
-    said = [[text(m) for r in line for m in r.messages if m["type"] == "human"] for line in lines]
+    said = [[text(m) for r in line for m in r.messages if m.type == "human"] for line in lines]
     assert all(len({*one}) == len(one) and one[0] == "start" for one in said), said
     assert sorted(text(line[-1].messages[-1]) for line in lines) == ["x", "y"]
     assert len(tips) == 2

@@ -183,6 +183,6 @@ def test_new_message_at_every_node(agent: Any, archive: SqlArchive, node: str) -
 
     tip = tip_in(found)
     records = archive.at(Session("", "t"), tip).turns(range(1, tip.turn + 1))
-    said = [text(m) for record in records for m in record.messages if m["type"] == "human"]
+    said = [text(m) for record in records for m in record.messages if m.type == "human"]
     assert said == ["one", "open work", "next"]
     assert archive.verify(Session("", "t")) == ()

@@ -134,7 +134,7 @@ def stones(place: Place) -> list[int]:
 
 def results_of(record: Record) -> list[int]:
     """Return the stones in the results of a turn."""
-    results = [text(message) for message in record.messages if message["type"] == "tool"]
+    results = [text(message) for message in record.messages if message.type == "tool"]
     return [int(number) for words in results for number in re.findall(r"^stone<(\d+)>", words)]
 
 

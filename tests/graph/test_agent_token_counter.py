@@ -9,7 +9,6 @@ from ebbtide import Settings
 from ebbtide.memory.errors import SettingsError
 from ebbtide.memory.tokens import count_message, count_tools
 from ebbtide.memory.tools.toolbox import schemas
-from ebbtide.nodes.turn.langchain_messages import to_dicts
 from tests.agents import THREAD, talk
 from tests.doubles import call, words
 
@@ -42,9 +41,8 @@ def test_the_counter_of_the_application_counts_everything(tmp_path: Path) -> Non
 
     report = chat.say("how are you")["memory"]["context_report"]
 
-    sent = sum(count_message(message, words) for message in to_dicts(chat.last))
-    name = 2  # of the note with the day: counted, and not sent
-    assert report["total"] == 3 + sent + name + count_tools(schemas(), words)
+    sent = sum(count_message(message, words) for message in chat.last)
+    assert report["total"] == 3 + sent + count_tools(schemas(), words)
 
 
 @pytest.mark.parametrize("opening", [[call("open_effort", name="a")]], ids=["effort"])

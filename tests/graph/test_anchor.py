@@ -36,7 +36,7 @@ def saying(words: str, fields: dict[str, str]) -> str:
 def answers(chat: Talk, values: dict[str, Any]) -> list[str]:
     """Return what the model said in the visible turns, as the archive has it."""
     messages = [m for record in chat.records(values) for m in record.messages]
-    return [text(m) for m in messages if m["type"] == "ai"]
+    return [text(m) for m in messages if m.type == "ai"]
 
 
 def shown(values: dict[str, Any]) -> list[str]:

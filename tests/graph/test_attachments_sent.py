@@ -55,14 +55,14 @@ def kinds(message: Any) -> list[str]:
 )
 def test_kinds_have_one_price(block: dict[str, Any], tokens: int) -> None:
     """By the sizes that are in the file, else by its bytes, else a usual size; text as text."""
-    assert count_message({"type": "human", "data": {"content": [block]}}) == 4 + tokens
+    assert count_message(HumanMessage([block])) == 4 + tokens
 
 
 def test_opaque_blocks_count_a_quarter_of_their_bytes() -> None:
     """What a provider encrypted is not counted as prose."""
     block = {"type": "reasoning", "encrypted_content": "Zx9+" * 1_000}
 
-    counted = count_message({"type": "ai", "data": {"content": [block]}})
+    counted = count_message(AIMessage([block]))
 
     assert 1_000 <= counted <= 1_040
 

@@ -4,11 +4,11 @@ import random
 from pathlib import Path
 
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage, message_to_dict
+from langchain_core.messages import AIMessage, BaseMessage
 
 from ebbtide import Settings
 from ebbtide.memory.errors import SettingsError
-from ebbtide.memory.tokens import REPLY_OVERHEAD, count_message, count_tools
+from ebbtide.memory.tokens import REPLY_OVERHEAD, count_messages, count_tools
 from ebbtide.memory.transcript import plain
 from tests.agents import Talk, talk
 from tests.doubles import Sent, call, together
@@ -24,8 +24,7 @@ def look_up(key: str) -> str:
 
 def tokens(sent: Sent) -> int:
     """Count a request as it was sent: tool schemas and messages."""
-    messages = map(message_to_dict, sent.messages)
-    return REPLY_OVERHEAD + count_tools(sent.tools) + sum(map(count_message, messages))
+    return REPLY_OVERHEAD + count_tools(sent.tools) + count_messages(sent.messages)
 
 
 def largest(chat: Talk) -> int:

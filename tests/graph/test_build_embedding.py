@@ -107,7 +107,7 @@ def test_parent_hands_over_its_whole_history(tmp_path: Path) -> None:
 
     state = chat.agent.invoke({"messages": history}, THREAD)
 
-    said = [m["data"]["content"] for m in chat.records(state)[-1].messages]
+    said = [m.content for m in chat.records(state)[-1].messages]
     assert said == ["from another agent", "two", "b"]
 
 
@@ -151,7 +151,7 @@ def test_tool_answers_with_a_command(tmp_path: Path) -> None:
 
     (record,) = chat.records(state)
     assert [m.text for m in chat.last[-1:]] == ["done"]
-    assert [m["type"] for m in record.messages] == ["human", "ai", "tool", "ai"]
+    assert [m.type for m in record.messages] == ["human", "ai", "tool", "ai"]
 
 
 LONG = "The refresh token expires after 3600 seconds, and nobody renews it. "
@@ -254,7 +254,7 @@ async def test_what_ran_beside_a_tool_that_waits_is_kept(tmp_path: Path, way: st
     state = await chat.say_by(way, "Forget it")
 
     broken, _ = chat.records(state)
-    results = {m["data"]["name"]: text(m) for m in broken.messages if m["type"] == "tool"}
+    results = {m.name: text(m) for m in broken.messages if m.type == "tool"}
     assert results["where"] == "turn 1 of t, call_2_where"
     assert "No result was kept" in results["approve"]
     assert ("opened" in results["open_effort"], [*state["memory"]["open_efforts"]]) == (True, ["a"])

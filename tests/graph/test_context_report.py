@@ -10,11 +10,9 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from ebbtide import Settings
-from ebbtide.memory.fences import NAME
 from ebbtide.memory.messages import Message, text
 from ebbtide.memory.names import numbers
-from ebbtide.memory.tokens import count_message, count_messages, count_tools
-from ebbtide.nodes.turn.langchain_messages import to_dicts
+from ebbtide.memory.tokens import count_messages, count_tools
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call, together
 
@@ -27,15 +25,9 @@ def look_up() -> str:
     return LONG * 15
 
 
-_NAMED = count_message({"type": "human", "data": {"content": "", "name": NAME}}) - count_message(
-    {"type": "human", "data": {"content": ""}}
-)
-"""Tokens of the name of the memory's notes."""
-
-
 def shared(before: Sequence[BaseMessage], now: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
     """Return the messages that two requests begin with alike, byte for byte."""
-    pairs = zip(to_dicts(before), to_dicts(now), strict=False)
+    pairs = zip(before, now, strict=False)
     alike = next((at for at, (one, other) in enumerate(pairs) if one != other), len(before))
     return now[:alike]
 
@@ -61,7 +53,7 @@ def calls(chat: Talk, words: str, **options: Any) -> list[Call]:
     found = [step["assemble_context"]["memory"] for step in steps if "assemble_context" in step]
     sent = chat.model.sent[begin:]
     return [
-        Call(to_dicts(one.messages), one.tools, memory["context_report"])
+        Call(one.messages, one.tools, memory["context_report"])
         for one, memory in zip(sent, found, strict=True)
     ]
 
@@ -98,9 +90,7 @@ def test_the_prefix_is_what_the_request_before_began_with(tmp_path: Path) -> Non
         before = sent[-2].messages if len(sent) > 1 else []
         alike = shared(before, sent[-1].messages)
         tools = count_tools(sent[-1].tools) if alike else 0
-        # The memory's notes have its name, which is not sent.
-        names = sum(_NAMED for message in alike if message.text.startswith("<memory "))
-        found.append(said == tools + count_messages(to_dicts(alike)) + names)
+        found.append(said == tools + count_messages(alike))
         begin += len(alike)
 
     assert found == [True] * 6

@@ -23,7 +23,6 @@ from pydantic import BaseModel, Field
 from ebbtide import DiskArchive, Settings, create_memory_agent
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_message, count_tools
 from ebbtide.memory.tools.toolbox import schemas
-from ebbtide.nodes.turn.langchain_messages import to_dicts
 from tests.agents import THREAD
 from tests.draws import examples
 from tests.openai_bill import billed, billed_messages, billed_tools
@@ -94,7 +93,7 @@ def look_up(word: str) -> str:
 
 def counted(messages: list[BaseMessage]) -> int:
     """Return our count of a request without tools."""
-    return REPLY_OVERHEAD + sum(map(count_message, to_dicts(messages)))
+    return REPLY_OVERHEAD + sum(map(count_message, messages))
 
 
 @st.composite

@@ -256,7 +256,7 @@ def test_a_new_thread_of_the_same_id_begins_afresh(tmp_path: Path) -> None:
         new = other.newest(ANN)
         assert new is not None
         assert other.at(ANN, new).tip() == new
-        assert [r.messages[0]["data"]["content"] for r in other.at(ANN, new).turns([1, 2])] == [
+        assert [r.messages[0].content for r in other.at(ANN, new).turns([1, 2])] == [
             *("A new one.", "And on.")
         ]
         assert traces(tmp_path) == []

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.messages import message_to_dict
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import commands
 from ebbtide.memory.metrics import report
-from ebbtide.memory.tokens import REPLY_OVERHEAD, count_message, count_tools
+from ebbtide.memory.tokens import REPLY_OVERHEAD, count_messages, count_tools
 from tests.agents import THREAD, talk
 from tests.doubles import ScriptedModel, Sent, call
 
@@ -27,8 +26,7 @@ def look_up(topic: str) -> str:
 
 def sent(request: Sent) -> int:
     """Return the tokens of a request."""
-    said = sum(count_message(message_to_dict(message)) for message in request.messages)
-    return REPLY_OVERHEAD + said + count_tools(request.tools)
+    return REPLY_OVERHEAD + count_messages(request.messages) + count_tools(request.tools)
 
 
 def test_full_history_is_what_an_agent_without_a_memory_sends(tmp_path: Path) -> None:

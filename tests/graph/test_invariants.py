@@ -98,7 +98,7 @@ def test_any_conversation(turns: list[Any], above_the_floor: int) -> None:
     assert [orphans(sent.messages) for sent in chat.model.sent] == [0] * len(script)
     for question, (*_, steps, answer), messages in zip(asked, turns, kept, strict=True):
         looked_up = [said for step in steps if isinstance(step, list) for said in step]
-        results = [m for m in messages if m["data"].get("name") == "look_up"]
-        assert messages[0]["data"]["content"] == question
+        results = [m for m in messages if m.name == "look_up"]
+        assert messages[0].content == question
         assert text(messages[-1]) == answer
         assert [text(message) for message in results] == looked_up

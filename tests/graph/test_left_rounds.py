@@ -82,11 +82,7 @@ def then(chat: Talk, *answers: Any) -> None:
 
 def stones(messages: Any) -> list[int]:
     """Return the stones in the results among messages, or among those of a record."""
-    said = [
-        message.text if isinstance(message, BaseMessage) else text(message)
-        for message in messages
-        if (message.type if isinstance(message, BaseMessage) else message["type"]) == "tool"
-    ]
+    said = [text(message) for message in messages if message.type == "tool"]
     return [int(number) for words in said for number in re.findall(r"^stone<(\d+)>", words)]
 
 
@@ -274,7 +270,7 @@ def test_interrupt_in_the_middle(tmp_path: Path, *, resumed: bool) -> None:
     last = ROUNDS if resumed else 20
     first, *_ = chat.records(state)
     assert stones(first.messages) == [*range(1, last + 1)]
-    results = [text(m) for m in first.messages if m["data"].get("name") == "ask"]
+    results = [text(m) for m in first.messages if m.name == "ask"]
     assert len(results) == 1
     assert ("a person says yes" in results[0]) == resumed
 

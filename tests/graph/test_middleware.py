@@ -107,7 +107,7 @@ def gone_once(asked: list[Any], what: Any, result: Any) -> Any:
 
 def lineage(chat: Talk, state: dict[str, Any]) -> list[list[str]]:
     """Return by turn the kinds of the messages that a state sees."""
-    return [[m["type"] for m in record.messages] for record in chat.records(state)]
+    return [[m.type for m in record.messages] for record in chat.records(state)]
 
 
 def results(state: dict[str, Any]) -> list[str]:

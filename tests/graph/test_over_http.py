@@ -9,7 +9,7 @@ from typing import Any
 import openai
 import pytest
 from langchain.chat_models import init_chat_model
-from langchain_core.messages import AIMessageChunk
+from langchain_core.messages import AIMessage, AIMessageChunk
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import DiskArchive, create_memory_agent
@@ -190,11 +190,9 @@ def test_answer_comes_back_equal(tmp_path: Path) -> None:
     with agent_on(tmp_path, [Say("Hello.", usage=(7, 3))]) as (agent, _):
         state = ask(agent, "hi")
 
-    answer = kept(tmp_path, state, 1)[-1]["data"]
-    assert (answer["id"], answer["usage_metadata"]) == (
-        state["messages"][-1].id,
-        state["messages"][-1].usage_metadata,
-    )
+    answer, said = kept(tmp_path, state, 1)[-1], state["messages"][-1]
+    assert isinstance(answer, AIMessage)
+    assert (answer.id, answer.usage_metadata) == (said.id, said.usage_metadata)
 
 
 @pytest.mark.parametrize("arguments", [{"name": "x"}, "no JSON"], ids=["valid", "invalid"])

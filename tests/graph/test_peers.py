@@ -41,7 +41,7 @@ def turns(archive: DiskArchive, namespace: str) -> list[list[Record]]:
 
 def asked(records: list[Record]) -> list[str]:
     """Return what users said in turns."""
-    return [text(m) for record in records for m in record.messages if m["type"] == "human"]
+    return [text(m) for record in records for m in record.messages if m.type == "human"]
 
 
 def test_sub_agents_of_deepagents(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_sub_agents_of_deepagents(tmp_path: Path) -> None:
     assert state["memory"]["active_effort"] == "post"
     (own,) = turns(whole, "")
     assert asked(own) == ["Where are they?", "Where is the parcel?"]
-    results = [text(m) for m in own[0].messages if m["type"] == "tool"][1:]
+    results = [text(m) for m in own[0].messages if m.type == "tool"][1:]
     assert sorted(results) == ["Found: Find the letter.", "Found: Find the parcel."]
     found = sorted(asked(branch) for branch in turns(parts, "tools"))
     assert found == [["Find the letter."], ["Find the parcel."]]

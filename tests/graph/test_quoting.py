@@ -35,9 +35,9 @@ def test_a_quote_is_put_together_once(tmp_path: Path) -> None:
     chat = talk(tmp_path, answers, checkpointer=InMemorySaver(), settings=ROOM)
     chat.say_all(("The gate is red.", "Read turn 1.", "And now?"))
 
-    quoting = [one for messages in held(chat) for one in messages if one["type"] == "tool"]
+    quoting = [one for messages in held(chat) for one in messages if one.type == "tool"]
     shown = [one.text for one in commands.show_context(chat.agent, THREAD, "?").messages]
-    assert "The gate is red." in json.dumps([one["data"]["content"] for one in quoting])
+    assert "The gate is red." in json.dumps([one.content for one in quoting])
     assert shown == again(tmp_path, chat)
 
 
@@ -69,7 +69,7 @@ def test_a_quote_of_a_turn_to_come_is_read_anew(tmp_path: Path) -> None:
 def test_large_turns_do_not_fill_the_memory() -> None:
     """A large one counts as several of those that are held."""
     cache = laid_out_cache()
-    large = Record(1, "id", "", ({"type": "human", "data": {"content": "a" * 200_000}},), "")
+    large = Record(1, "id", "", (HumanMessage("a" * 200_000),), "")
 
     for number in range(300):
         cache[number] = Made(large, is_alone=True, value=number)

@@ -29,7 +29,7 @@ def session(chat: Talk, user: str, namespace: str = "") -> list[str]:
     session = Session(user, "t", namespace)
     tip = chat.archive.newest(session)
     records = chat.archive.at(session, tip).turns(range(1, tip.turn + 1)) if tip else ()
-    return [text(m) for record in records for m in record.messages if m["type"] == "human"]
+    return [text(m) for record in records for m in record.messages if m.type == "human"]
 
 
 def wire(chat: Talk) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import create_memory_agent
@@ -71,8 +72,8 @@ def long_session(archive: SqlArchive) -> Callable[[int], Session]:
 def _turn(number: int) -> Group:
     tokens = {"system": 500, "tools": 650, "turns": 40 * (number % 50), "turn": 20}
     events = ({"type": "sent", "tokens": tokens, "total": sum(tokens.values()), "budget": 4_000},)
-    human = {"type": "human", "data": {"content": f"Question {number}", "id": f"h{number}"}}
-    answer = {"type": "ai", "data": {"content": f"Answer {number}", "id": f"a{number}"}}
+    human = HumanMessage(f"Question {number}", id=f"h{number}")
+    answer = AIMessage(f"Answer {number}", id=f"a{number}")
     return Group(
         number, (human, answer), "2026-03-01T10:00:00+00:00", events=events, nonce=f"{number:032x}"
     )

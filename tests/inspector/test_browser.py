@@ -102,7 +102,7 @@ def test_hostile_names(browser: Browser, address: str, archive: SqlArchive) -> N
     session = Session('~a/../%2F?#"<b>\u202e😀\ud800', "__proto__")
     group = Group(
         1,
-        ({"type": "human", "data": {"content": "half \ud83d, \x00, \u2028", "id": "1"}},),
+        (HumanMessage("half \ud83d, \x00, \u2028", id="1"),),
         "2026-03-01T10:00:00+00:00",
         events=({"type": "opened", "effort": "constructor"},),
     )
@@ -211,7 +211,7 @@ def test_live(
             page.wait_for_selector("text=Turn 7 is not committed yet")
         tip = archive.newest(session)
         assert tip is not None
-        human = {"type": "human", "data": {"content": "And now?", "id": "7"}}
+        human = HumanMessage("And now?", id="7")
         archive.commit(session, tip, Group(tip.turn + 1, (human,), "2026-03-01T10:00:00+00:00"))
 
         page.wait_for_selector("text=And now?" if view else "#chosen[max='7']")
@@ -264,7 +264,7 @@ def test_long_session(
 
 def test_a_line_of_five_megabytes(browser: Browser, address: str, archive: SqlArchive) -> None:
     """A message of one long line is shown in its box, and the page stays as wide as it was."""
-    human = {"type": "human", "data": {"content": "x" * 5_000_000, "id": "1"}}
+    human = HumanMessage("x" * 5_000_000, id="1")
     session, at = Session(ANONYMOUS, "large"), "2026-03-01T10:00:00+00:00"
     archive.commit(session, Tip(), Group(1, (human,), at))
     with page_of(browser, viewport=NARROW) as page:

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from langchain_core.embeddings import Embeddings
+from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from starlette.applications import Starlette
 from starlette.authentication import AuthCredentials, AuthenticationBackend, SimpleUser
@@ -30,7 +31,7 @@ from ebbtide.testing import ScriptedModel
 from tests.inspector.browser import serving
 
 TOKEN = "the-token"  # noqa: S105 (of these tests)
-WORDS = {"type": "human", "data": {"content": "Mine alone", "id": "1"}}
+WORDS = HumanMessage("Mine alone", id="1")
 
 
 def client(archive: SqlArchive, *users: str) -> TestClient:
@@ -140,7 +141,7 @@ def test_branches(archive: SqlArchive) -> None:
     session, at = Session(ANONYMOUS, "t"), "2026-03-01T10:00:00+00:00"
     tips = [Tip()]
     for number, before in ((1, 0), (2, 1), (3, 2), (2, 1)):
-        said = {"type": "human", "data": {"content": "Hi", "id": f"{len(tips)}"}}
+        said = HumanMessage("Hi", id=f"{len(tips)}")
         nonce = f"{len(tips):032x}"
         tips.append(
             archive.commit(session, tips[before], Group(number, (said,), at, nonce=nonce)).tip
@@ -277,7 +278,7 @@ def test_two_inspectors(archive: SqlArchive) -> None:
 def test_hostile_names(archive: SqlArchive, tmp_path: Path, name: str) -> None:
     """Each name of a user and a thread opens, is searched and is exported, whatever it holds."""
     session, said = Session(name, name), "The budget is \ud83d \0 </script> \u2028"
-    message = {"type": "human", "data": {"content": said, "id": "1"}}
+    message = HumanMessage(said, id="1")
     tip = archive.commit(session, Tip(), Group(1, (message,), "2026-03-01T10:00:00+00:00")).tip
     with client(archive) as page:
         page.get("/", params={"token": TOKEN})

@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from langchain_core.messages import AIMessage
+
 from ebbtide.memory.context.budget import TURN_SHARE, high_water
 from ebbtide.memory.context.fit import WorkingContext
 from ebbtide.memory.context.forms import whole_tokens
 from ebbtide.memory.context.plan import Plan, keeping_anchor
-from ebbtide.memory.messages import Message, calls
+from ebbtide.memory.messages import Message, call_id, calls
+from ebbtide.memory.serialised import to_dict
 from ebbtide.memory.tokens import MESSAGE_OVERHEAD, count_message, count_messages
 from tests.memory.conversations import Conversation, call, human, tool, words_of
 
@@ -37,10 +40,10 @@ def well_formed(messages: Sequence[Message]) -> bool:
     """Tell whether every call is followed by its results and no result stands alone."""
     waiting: list[Any] = []
     for message in messages:
-        if message["type"] == "tool":
-            if message["data"]["tool_call_id"] not in waiting:
+        if message.type == "tool":
+            if call_id(message) not in waiting:
                 return False
-            waiting.remove(message["data"]["tool_call_id"])
+            waiting.remove(call_id(message))
         elif waiting:
             return False
         else:
@@ -50,7 +53,7 @@ def well_formed(messages: Sequence[Message]) -> bool:
 
 def prompt_of(context: WorkingContext) -> str:
     """Return all that is sent, as text, without the end of the list."""
-    return json.dumps(context.messages, ensure_ascii=False).removesuffix("]")
+    return json.dumps([*map(to_dict, context.messages)], ensure_ascii=False).removesuffix("]")
 
 
 def begins(context: WorkingContext, before: WorkingContext) -> bool:
@@ -105,7 +108,7 @@ def fill(talk: Conversation, more: int, *, result: bool = False) -> None:
         *before, last = talk.messages
         talk.messages = (
             *before,
-            tool(last["data"]["tool_call_id"], _words(room_left(talk) + more)),
+            tool(str(call_id(last)), _words(room_left(talk) + more)),
         )
     else:
         said = _words(room_left(talk) + more - MESSAGE_OVERHEAD)
@@ -117,7 +120,7 @@ def take(talk: Conversation, kind: str, what: Any) -> None:
     if kind == "look":
         asked = [call("look_up", call_id=f"c{at}", key=said) for at, said in enumerate(what)]
         results = tuple(tool(f"c{at}", said) for at, said in enumerate(what))
-        talk.messages += ({"type": "ai", "data": {"content": "", "tool_calls": asked}}, *results)
+        talk.messages += (AIMessage("", tool_calls=asked), *results)
     elif kind == "anchor":
         packed = talk.plan.packed() if talk.plan else None
         talk.plan = Plan.unpacked(packed and keeping_anchor(packed, talk.state.anchor))

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.sql import DiskArchive
@@ -35,6 +36,8 @@ from ebbtide.memory.tools.toolbox import run
 from ebbtide.memory.view import ArchiveView
 from tests.constants import change
 from tests.memory.asking import step
+
+Call: TypeAlias = Mapping[str, Any]
 
 SESSION = Session("ada", "thread")
 DONE = EffortSummary(summary="It works now.", keywords=["works"], importance=60)
@@ -66,23 +69,25 @@ def words_of(turn: Mapping[str, Any]) -> str:
     return "\n".join(one["text"] for one in said)
 
 
-def human(content: Any = "hello", **data: Any) -> Message:
+def human(content: Any = "hello", **data: Any) -> HumanMessage:
     """Return a message of the user."""
-    return {"type": "human", "data": {"content": content, **data}}
+    return HumanMessage(content, **data)
 
 
-def ai(content: Any = "", *calls: Message, **data: Any) -> Message:
-    """Return a message of the assistant, with tool calls if there are any."""
-    asked = {"tool_calls": list(calls)} if calls else {}
-    return {"type": "ai", "data": {"content": content, **asked, **data}}
+def ai(content: Any = "", *calls: Call, **data: Any) -> AIMessage:
+    """Return a message of the assistant, with tool calls, valid and invalid ones, if there are."""
+    asked: dict[str, list[Call]] = {}
+    for one in calls:
+        if isinstance(one["args"], dict) and one["name"] is not None:
+            asked.setdefault("tool_calls", []).append(one)
+        else:
+            asked.setdefault("invalid_tool_calls", []).append({**one, "args": str(one["args"])})
+    return AIMessage(content, **asked, **data)
 
 
-def tool(call_id: str, content: str = "found", name: str = "look_up", **data: Any) -> Message:
+def tool(call_id: str, content: str = "found", name: str = "look_up", **data: Any) -> ToolMessage:
     """Return the result of a tool call."""
-    return {
-        "type": "tool",
-        "data": {"content": content, "tool_call_id": call_id, "name": name, **data},
-    }
+    return ToolMessage(content, tool_call_id=call_id, name=name, **data)
 
 
 def call(tool_name: str, /, *, call_id: str = "", **args: Any) -> dict[str, Any]:
@@ -94,7 +99,7 @@ SYSTEM = "You remember."
 SCHEMAS = [{"name": "look_up"}]
 
 
-def identified(calls: Sequence[Message]) -> list[Message]:
+def identified(calls: Sequence[Call]) -> list[Call]:
     """Return the calls with an id each, where they have none."""
     return [{**asked, "id": asked["id"] or f"call-{at}"} for at, asked in enumerate(calls)]
 
@@ -147,7 +152,7 @@ class Conversation:
     @property
     def fixed(self) -> int:
         """The tokens of the system message and of the tool schemas, overheads included."""
-        system = count_message({"type": "system", "data": {"content": SYSTEM}}, self.count)
+        system = count_message(SystemMessage(SYSTEM), self.count)
         return REPLY_OVERHEAD + system + count_tools(SCHEMAS, self.count)
 
     @property
@@ -183,7 +188,7 @@ class Conversation:
         events = (*work.state.events, *hinted(work))
         self.state = replace(work.state, events=events)
 
-    def run(self, *calls: Message) -> list[dict[str, Any]]:
+    def run(self, *calls: Call) -> list[dict[str, Any]]:
         """Let the assistant call memory tools in one message, and return what they answer."""
         asked = identified(calls)
         self.messages += (ai("", *asked),)
@@ -195,7 +200,7 @@ class Conversation:
         found = after_tools(found, self.state)
         self.state, self.plan = found.state, found.plan
         self.messages += found.results
-        return [json.loads(result["data"]["content"]) for result in found.results]
+        return [json.loads(str(result.content)) for result in found.results]
 
     def call(self, tool_name: str, /, **args: Any) -> dict[str, Any]:
         """Let the assistant call one memory tool, and return what it answers."""
@@ -224,7 +229,7 @@ class Conversation:
         self.state = replace(self.state, events=())
         return record
 
-    def turn(self, question: str, *calls: Message, answer: str = "Done.") -> list[dict[str, Any]]:
+    def turn(self, question: str, *calls: Call, answer: str = "Done.") -> list[dict[str, Any]]:
         """Go through a whole turn, and return what the memory tools answered in it."""
         self.ask(question)
         results = self.run(*calls) if calls else []
@@ -236,7 +241,7 @@ class Conversation:
         for question in questions:
             self.turn(question)
 
-    def effort(self, name: str, *questions: str, then: Sequence[Message] = ()) -> None:
+    def effort(self, name: str, *questions: str, then: Sequence[Call] = ()) -> None:
         """Open an effort in the first of these turns, go on in the others, close it in the last."""
         *before, last = questions
         opening = [call("open_effort", name=name)]
@@ -245,7 +250,7 @@ class Conversation:
             opening = []
         self.turn(last, *opening, call("close_effort"), *then)
 
-    def follow(self, script: Sequence[Sequence[Message]]) -> None:
+    def follow(self, script: Sequence[Sequence[Call]]) -> None:
         """Go through turns that each make these calls in one message."""
         for calls in script:
             self.turn("Next, please, and take all the time that you need for it.", *calls)

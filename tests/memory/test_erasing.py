@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from langchain_core.messages import ToolMessage
+
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.erasing import Carried, Target
 from ebbtide.memory.record import Event, Group, Record
@@ -113,13 +115,13 @@ def test_results_of_tools_lose_what_they_repeat() -> None:
         '{"efforts":[{"id":"a","summary":"Of locks.","goal":"Open"},'
         '{"id":"b","summary":"Of locks.","constraints":["soon"]}]}'
     )
-    result = {"type": "tool", "data": {"name": "effort_status", "content": listed}}
+    result = ToolMessage(listed, tool_call_id="1", name="effort_status")
     before = record(Group(2, (result,), "", ("c",), (concluded("c", "Of status."),)))
     carried = Carried(frozenset({("a", "Of locks."), ("a", "Open"), ("b", "soon")}))
 
     after, carried = target(turn(1, SAID)).without(before, carried)
 
-    assert after.messages[0]["data"]["content"] == (
+    assert after.messages[0].content == (
         f'{{"efforts":[{{"id":"a","summary":"{MARK}","goal":""}},'
         '{"id":"b","summary":"Of locks.","constraints":[]}]}'
     )
@@ -131,10 +133,7 @@ def test_log_that_quotes_the_turn_is_summarised_without_it() -> None:
     """A result that refers to the turn makes the log, whose summary goes, one that has it."""
     artifact = {"recalled": [{"turn": 1, "offset": 0, "end": 9}]}
     content = '{"turns":[{"turn":1,"text":""}]}'
-    result = {
-        "type": "tool",
-        "data": {"name": "read_log", "content": content, "artifact": artifact},
-    }
+    result = ToolMessage(content, tool_call_id="1", name="read_log", artifact=artifact)
     reading = record(Group(2, (result,), "", ("c",), (concluded("c", "Of safes."),)))
     of = target(turn(1, SAID))
 

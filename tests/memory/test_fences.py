@@ -48,7 +48,7 @@ def test_only_the_key_is_taken_out(content: str | list[object]) -> None:
     *same, refused = FENCES.of_others([*said, repeated])
 
     assert same == said
-    assert refused["data"]["additional_kwargs"] == {"refusal": "<memory …>"}
+    assert refused.additional_kwargs == {"refusal": "<memory …>"}
 
 
 @pytest.mark.parametrize(
@@ -59,4 +59,4 @@ def test_the_name_of_the_memory_is_taken_away(name: str, left: str | None) -> No
     """Other names stay."""
     (said,) = FENCES.of_others([human(name=name)])
 
-    assert said["data"].get("name") == left
+    assert said.name == left

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from ebbtide.memory.messages import Message
 from ebbtide.memory.metrics import (
     MEANINGS,
     CallTokens,
@@ -16,6 +16,7 @@ from ebbtide.memory.metrics import (
     without_calls,
 )
 from ebbtide.memory.record import Event, Record
+from tests.memory.conversations import call
 
 
 def records(turns: int, **events: list[Event]) -> list[Record]:
@@ -49,11 +50,6 @@ def context(said: int, *before: int, answer: int = 0, alone: int = 0) -> Event:
     """Return the event of what a turn said."""
     sizes = {"said": said, "answer": answer, "alone": alone, "before": [*before]}
     return {"type": "context", **sizes}
-
-
-def message(kind: str, content: Any, **data: Any) -> Message:
-    """Return a message."""
-    return {"type": kind, "data": {"content": content, **data}}
 
 
 NOTHING = Report(
@@ -139,7 +135,7 @@ def test_what_is_missing_of_a_log(t1: list[Event], t2: list[Event], missing: int
 
 def test_what_a_turn_said() -> None:
     """The event has what was said, how much of it the answer, and what stands before each call."""
-    said = [message("human", "one two"), message("ai", "three")]
+    said = [HumanMessage("one two"), AIMessage("three")]
 
     assert cost(said, 20, lambda text: len(text.split())) == {
         "type": "context",
@@ -158,37 +154,46 @@ def test_each_figure_has_its_meaning() -> None:
 def test_a_history_without_a_memory_has_none_of_its_calls() -> None:
     """Calls of its tools and their results are left out, and messages that hold nothing else."""
     # An id that comes again in a later round is another call.
-    ours, theirs = {"name": "open_effort", "id": "1"}, {"name": "look_up", "id": "2"}
+    ours, theirs = call("open_effort", call_id="1"), call("look_up", call_id="2")
     talk = [
-        message("human", "Go on."),
-        message("ai", "", tool_calls=[ours]),
-        message("tool", "{}", tool_call_id="1"),
-        message("ai", "I look.", tool_calls=[ours, theirs]),
-        message("tool", "{}", tool_call_id="1"),
-        message("tool", "Found.", tool_call_id="2"),
-        message("ai", "", tool_calls=[{**theirs, "id": "1"}]),
-        message("tool", "Found.", tool_call_id="1"),
-        message("ai", "Done."),
+        HumanMessage("Go on."),
+        AIMessage("", tool_calls=[ours]),
+        ToolMessage("{}", tool_call_id="1"),
+        AIMessage("I look.", tool_calls=[ours, theirs]),
+        ToolMessage("{}", tool_call_id="1"),
+        ToolMessage("Found.", tool_call_id="2"),
+        AIMessage("", tool_calls=[{**theirs, "id": "1"}]),
+        ToolMessage("Found.", tool_call_id="1"),
+        AIMessage("Done."),
     ]
 
     assert [*without_calls(talk, {"open_effort"})] == [
         talk[0],
-        message("ai", "I look.", tool_calls=[theirs], invalid_tool_calls=[]),
+        AIMessage("I look.", tool_calls=[theirs], invalid_tool_calls=[]),
         *talk[5:],
     ]
 
 
 def test_calls_are_left_out_wherever_a_provider_repeats_them() -> None:
     """Content blocks and extras repeat calls; one that came out invalid stays invalid."""
-    ours, theirs = {"name": "open_effort", "id": "1"}, {"name": "look_up", "id": "2", "args": "{"}
-    blocks = [{"type": "text", "text": "I look."}, {"type": "tool_use", **ours}]
+    ours = call("open_effort", call_id="1")
+    theirs = {
+        **call("look_up", call_id="2"),
+        "args": "{",
+        "error": None,
+        "type": "invalid_tool_call",
+    }
+    blocks: list[str | dict[Any, Any]] = [
+        {"type": "text", "text": "I look."},
+        {"type": "tool_use", **ours},
+    ]
     talk = [
-        message("ai", blocks[1:], tool_calls=[ours], additional_kwargs={"tool_calls": [ours]}),
-        message("ai", blocks, tool_calls=[ours], invalid_tool_calls=[theirs]),
+        AIMessage(blocks[1:], tool_calls=[ours], additional_kwargs={"tool_calls": [ours]}),
+        AIMessage(blocks, tool_calls=[ours], invalid_tool_calls=[theirs]),
     ]
 
     assert [*without_calls(talk, {"open_effort"})] == [
-        message("ai", blocks[:1], tool_calls=[], invalid_tool_calls=[theirs])
+        AIMessage(blocks[:1], tool_calls=[], invalid_tool_calls=[theirs])
     ]
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.messages import Message
+from ebbtide.memory.messages import Message, with_content
 from ebbtide.memory.recalled import Recalled, recalled, restored, result_of, shortened, stored
 from ebbtide.memory.search.terms import shared_terms
 from ebbtide.memory.tools.toolbox import result_message
@@ -55,7 +55,7 @@ def test_a_stored_search_is_restored_byte_for_byte(logs: list[str]) -> None:
     message = found(logs, ranges)
 
     assert restored(stored(message), lambda one: logs[one.turn]) == message
-    assert '"text":""' in stored(message)["data"]["content"]
+    assert '"text":""' in stored(message).content
 
 
 def test_a_search_that_is_cut_keeps_its_first_result_and_what_the_query_asks_for() -> None:
@@ -69,8 +69,8 @@ def test_a_search_that_is_cut_keeps_its_first_result_and_what_the_query_asks_for
     first, last = "The port. " + "one " * 30, port.removeprefix("user: ") + "now."
     ranges = [{"turn": 2, "offset": 0, "end": len(text), "score": 1.0} for text in (first, last)]
     message = found([first, last], ranges)
-    content = message["data"]["content"].replace('"query":"q"', '"query":"Which port?"')
-    message["data"]["content"] = content
+    content = str(message.content).replace('"query":"q"', '"query":"Which port?"')
+    message = with_content(message, content)
 
     cut = result_of(shortened(message, 60, lambda text: len(text) // 4, shared_terms))
     texts = [result["passages"][0]["text"] for result in cut["results"]]
@@ -88,7 +88,7 @@ def test_a_search_that_is_cut_loses_its_summaries_first() -> None:
     body = result_of(message)
     results = [{**one, "summary": "The proxy was mended. " * 20} for one in body["results"]]
     content = json.dumps({**body, "results": results})
-    message = {**message, "data": {**message["data"], "content": content}}
+    message = with_content(message, content)
 
     cut = result_of(shortened(message, 90, lambda text: len(text.split()), shared_terms))
     kept = [one["passages"][0]["text"] for one in cut["results"]]
@@ -103,7 +103,7 @@ def test_next_has_all_that_was_asked_for_behind_the_cut() -> None:
     message = quoting("one " * 60, "two " * 60)
     body = dict(result_of(message)) | {"next": {"turns": "7-8"}}
     body["turns"][1]["turn"] = 5
-    message["data"]["content"] = json.dumps(body)
+    message.content = json.dumps(body)
 
     cut = result_of(shortened(message, 70, lambda text: len(text.split()), shared_terms))
 
@@ -115,9 +115,7 @@ def test_the_stored_result_does_not_hold_the_text() -> None:
     """What the archive keeps of a quoting result is the range, not the text."""
     kept = stored(quoting(LOG))
 
-    assert kept["data"]["content"] == (
-        '{"turns":[{"turn":2,"efforts":["a"],"messages":[]}],"next":null}'
-    )
+    assert kept.content == ('{"turns":[{"turn":2,"efforts":["a"],"messages":[]}],"next":null}')
     assert recalled(kept) == (Recalled(2, 0, len(LOG)),)
 
 

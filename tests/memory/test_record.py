@@ -1,18 +1,19 @@
 """Records: which efforts a turn belongs to, and what its id is made of."""
 
 from ebbtide.memory.record import commit_id, memberships
+from ebbtide.memory.serialised import to_dict
 from tests.memory.turns import concluded, human
 
 
 def test_id_is_of_nonce_parent_and_messages() -> None:
     """Whatever of these is another gives another id, and the same the same."""
-    said = [human("hi")]
+    said = [to_dict(human("hi"))]
     ids = [
         commit_id("a1", "b2", said),
-        commit_id("a1", "b2", [human("hi")]),
+        commit_id("a1", "b2", [to_dict(human("hi"))]),
         commit_id("a2", "b2", said),
         commit_id("a1", "b3", said),
-        commit_id("a1", "b2", [human("ho")]),
+        commit_id("a1", "b2", [to_dict(human("ho"))]),
     ]
 
     assert ids[0] == ids[1]

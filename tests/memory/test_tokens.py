@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_core.messages import AIMessage, ToolMessage
 
 from ebbtide import EbbtideError
 from ebbtide.memory import tokens
@@ -151,7 +152,6 @@ def test_slices_never_count_too_low(parts: list[str], size: int) -> None:
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        ({"content": None}, 4),
         ({"content": "one", "name": "ebbtide"}, 4 + 1 + 1 + 1),
         ({"content": "one", "id": "a b c"}, 4 + 1),
         ({"content": ["one two", {"type": "text", "text": "three"}]}, 4 + 3),
@@ -163,7 +163,7 @@ def test_slices_never_count_too_low(parts: list[str], size: int) -> None:
 )
 def test_a_message_counts_what_a_model_sees_of_it(data: dict[str, Any], expected: int) -> None:
     """Text, name, calls with arguments, images and overhead count; ids do not."""
-    message: Message = {"type": "ai", "data": data}
+    message: Message = AIMessage(**data)
 
     counted = tokens.count_message(message, words)
 
@@ -174,7 +174,7 @@ def test_a_result_counts_its_id_and_not_its_name() -> None:
     """Of a tool's result a model sees the content, and three tokens that join it to its call."""
     data = {"content": "one two", "name": "look_up", "tool_call_id": "a b c"}
 
-    counted = tokens.count_message({"type": "tool", "data": data}, words)
+    counted = tokens.count_message(ToolMessage(**data), words)
 
     assert counted == 4 + 2 + 3
 
@@ -182,8 +182,8 @@ def test_a_result_counts_its_id_and_not_its_name() -> None:
 def test_a_call_that_stands_in_the_content_too_counts_once() -> None:
     """Providers repeat calls as content blocks; they are counted as calls only."""
     call = {"name": "f", "args": {"q": "a b"}, "id": "1"}
-    blocks = [{"type": "tool_use", "name": "f", "input": {"q": "a b"}, "id": "1"}]
-    message: Message = {"type": "ai", "data": {"content": blocks, "tool_calls": [call]}}
+    blocks: Any = [{"type": "tool_use", "name": "f", "input": {"q": "a b"}, "id": "1"}]
+    message: Message = AIMessage(blocks, tool_calls=[call])
 
     counted = tokens.count_message(message, words)
 
@@ -192,8 +192,8 @@ def test_a_call_that_stands_in_the_content_too_counts_once() -> None:
 
 def test_other_scripts_in_arguments_count_as_characters() -> None:
     """Arguments are counted as text and not as escapes."""
-    call = {"name": "f", "args": {"q": "记忆"}}
-    message: Message = {"type": "ai", "data": {"content": "", "tool_calls": [call]}}
+    call = {"name": "f", "args": {"q": "记忆"}, "id": "1"}
+    message: Message = AIMessage("", tool_calls=[call])
 
     counted = tokens.count_message(message, len)
 

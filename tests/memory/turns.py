@@ -4,6 +4,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from langchain_core.messages import AIMessage, HumanMessage
+
 from ebbtide.memory.archive.protocol import Archive, Branch, Found
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.record import Event, Group, Record, Session, Tip
@@ -13,14 +15,7 @@ SESSION = Session("ann", "t1")
 START = Tip()
 
 
-def human(text: str, **data: Any) -> dict[str, Any]:
-    """Return a message of the user."""
-    return {"type": "human", "data": {"content": text, **data}}
-
-
-def answer(text: str, **data: Any) -> dict[str, Any]:
-    """Return an answer of the model."""
-    return {"type": "ai", "data": {"content": text, **data}}
+human, answer = HumanMessage, AIMessage
 
 
 def turn(
@@ -54,7 +49,7 @@ def commit_all(archive: Archive, groups: Sequence[Group], tip: Tip = START) -> T
 
 def texts(records: Sequence[Record]) -> list[str]:
     """Return what the user said in each record."""
-    return [record.messages[0]["data"]["content"] for record in records]
+    return [str(record.messages[0].content) for record in records]
 
 
 def effort_in(archive: Archive, session: Session, tip: Tip, name: str) -> Effort | None:

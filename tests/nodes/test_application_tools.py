@@ -79,7 +79,7 @@ def test_an_exception_of_a_tool_ends_the_run(tmp_path: Path, then: str) -> None:
     records = chat.records(state)
     is_resumed = then == "resume"
     assert [one.status for one in records] == (["done"] if is_resumed else ["aborted", "done"])
-    assert [m["type"] for m in records[0].messages][:4] == ["human", "ai", "tool", "tool"]
+    assert [m.type for m in records[0].messages][:4] == ["human", "ai", "tool", "tool"]
     assert ("paid 3" in str(records[0].messages)) is is_resumed
     assert "password" not in str(chat.model.sent)
 
@@ -207,7 +207,7 @@ def test_new_message_while_a_tool_waits(tmp_path: Path) -> None:
 
     records = chat.records(state)
     assert [record.status for record in records] == ["aborted", "done"]
-    assert [m["type"] for m in records[0].messages] == ["human", "ai", "tool"]
+    assert [m.type for m in records[0].messages] == ["human", "ai", "tool"]
     assert chat.said(state) == ["deploy it", "never mind"]
 
 

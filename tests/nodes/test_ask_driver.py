@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import HumanMessage
 
 from ebbtide.memory.compressions import Kind
 from ebbtide.memory.efforts import Effort
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("impatient")
 
 DEFAULTS = Settings()
 EFFORT = Effort("port", "open")
-TURNS = [Group(1, ({"type": "human", "data": {"content": "The port must be 8443."}},), "")]
+TURNS = [Group(1, (HumanMessage("The port must be 8443."),), "")]
 ITEM = {"quote": "The port must be 8443.", "kind": "constraint", "turn": 1}
 QUOTE = Extracted(quote="The port must be 8443.", kind=Kind.CONSTRAINT, turn=1)
 ASKED = Question("summary", "Summarise.", "user: It rained.", EffortSummary, "summary_as_text")

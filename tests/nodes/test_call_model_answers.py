@@ -7,7 +7,6 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from ebbtide import SettingsError
 from ebbtide.memory.messages import unanswered
-from ebbtide.nodes.turn.langchain_messages import to_dicts
 from tests.doubles import call, malformed, together
 from tests.nodes.model_calls import a_call
 
@@ -86,5 +85,5 @@ def test_calls_beyond_the_limit_get_errors_and_words_follow(kept: Kept) -> None:
     assert [result.status for result in results] == ["error", "error"]
     assert "limit of 1 for rounds" in results[0].text
     assert "limit of 1 for rounds" in messages[-1].text
-    assert unanswered(to_dicts(messages)) == ()
+    assert unanswered(messages) == ()
     assert len({message.id for message in messages}) == 4

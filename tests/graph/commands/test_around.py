@@ -34,7 +34,7 @@ def said(chat: Talk) -> list[str]:
     tip = chat.archive.newest(SESSION)
     assert tip is not None
     records = chat.archive.at(SESSION, tip).turns(range(1, tip.turn + 1))
-    return [record.messages[0]["data"]["content"] for record in records]
+    return [str(record.messages[0].content) for record in records]
 
 
 def test_tools_work_by_hand(tmp_path: Path, schema: Any) -> None:
@@ -162,7 +162,7 @@ def test_what_was_said_before_is_adopted(tmp_path: Path, schema: Any) -> None:
     tip = chat.archive.newest(SESSION)
     assert tip is not None
     turns = chat.archive.at(SESSION, tip).turns(range(1, tip.turn + 1))
-    texts = [message["data"]["content"] for turn in turns for message in turn.messages]
+    texts = [message.content for turn in turns for message in turn.messages]
     expected = ["Who is there?", "Another agent.", "go on", "yes", "And more.", "on", "yes"]
     assert texts == expected
     said_ = [message.text for message in outer.get_state(THREAD).values["messages"]]

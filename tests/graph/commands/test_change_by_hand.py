@@ -295,7 +295,7 @@ def test_a_command_stands_after_an_edit_of_the_turn_before_it(tmp_path: Path) ->
 
     state = chat.say("on")
 
-    assert chat.records(state)[1].messages[-1]["data"]["content"] == "Noted, and filed."
+    assert chat.records(state)[1].messages[-1].content == "Noted, and filed."
     assert [*state["memory"]["summaries"]] == ["auth-bug"]
     assert [one.events[0]["type"] for one in done_by_hand(chat)] == ["opened", "concluded"]
     assert chat.branches == 2

@@ -11,7 +11,6 @@ from ebbtide.graph.commands.threads import place_of
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Session
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_messages
-from ebbtide.nodes.turn.langchain_messages import to_dicts
 from ebbtide.nodes.turn.state import repacked, unpacked
 from tests.agents import THREAD, Talk, talk
 from tests.constants import constants
@@ -98,7 +97,7 @@ def test_the_model_is_asked_within_the_budget(tmp_path: Path) -> None:
 
     commands.rebuild_anchor(chat.agent, THREAD, model=True)
 
-    assert 3_900 < REPLY_OVERHEAD + count_messages(to_dicts(chat.last)) <= 4_000
+    assert 3_900 < REPLY_OVERHEAD + count_messages(chat.last) <= 4_000
 
 
 @pytest.mark.parametrize("answer", [ConnectionError("gone"), "no block"])

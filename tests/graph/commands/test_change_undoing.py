@@ -48,7 +48,7 @@ def stored(chat: Talk) -> set[str]:
     records = [
         r for tip in tips for r in chat.archive.at(SESSION, tip).turns(range(1, tip.turn + 1))
     ]
-    return {text(m) for r in records for m in r.messages if m["type"] == "human"}
+    return {text(m) for r in records for m in r.messages if m.type == "human"}
 
 
 def test_the_last_turn_is_gone_from_the_thread(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
@@ -65,7 +66,7 @@ def test_messages_has_pages(tmp_path: Path) -> None:
 
 def test_a_line_says_how_the_user_began() -> None:
     """The first user message is quoted in one line, cut when long."""
-    long = {"type": "human", "data": {"content": "word\n" * 40}}
+    long = HumanMessage("word\n" * 40)
     record = Record(3, "id", "", (long,), "2026-01-01T10:00:00.000Z", efforts=("a",))
 
     line = look._line(record)

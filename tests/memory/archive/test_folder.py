@@ -13,6 +13,7 @@ from ebbtide.memory.archive.transfer import read
 from ebbtide.memory.compressions import as_data
 from ebbtide.memory.errors import ArchiveError, SessionNotFoundError
 from ebbtide.memory.record import Session
+from ebbtide.memory.serialised import to_dict
 from tests.memory.archive.whole_sessions import NAMES, SAID, SESSIONS, commit_session
 from tests.memory.turns import SESSION, commit_all, concluded, opened, turn
 
@@ -40,7 +41,7 @@ def test_a_line_has_the_whole_turn(disk: SqlArchive, tmp_path: Path) -> None:
         "efforts": ["a", "b"],
         "status": "done",
         "at": groups[1].at,
-        "messages": list(groups[1].messages),
+        "messages": [*map(to_dict, groups[1].messages)],
         "events": list(groups[1].events),
     }
     of_a, of_b = (lines(tmp_path / f"out/efforts/{name}.jsonl") for name in "ab")
@@ -58,7 +59,7 @@ def test_all_turns_are_exported(archive: SqlArchive, tmp_path: Path) -> None:
     turns = {line["id"]: line for line in logged if "messages" in line}
     assert turns.keys() == {turn.record.id for turn in session.turns}
     assert [turns[turn.record.id]["messages"] for turn in session.turns] == [
-        [*turn.record.messages] for turn in session.turns
+        [*map(to_dict, turn.record.messages)] for turn in session.turns
     ]
     assert lines(tmp_path / "out/compressed.jsonl") == [
         {"id": number, **as_data(made)} for number, made in session.compressions

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_core.messages import ToolMessage
 from markdown_it import MarkdownIt
 
 from ebbtide.memory.archive.page import export_markdown, fenced, inline
@@ -29,7 +30,7 @@ def page(archive: SqlArchive, session: Session, folder: Path) -> str:
 def test_a_conversation_can_be_read(disk: SqlArchive, tmp_path: Path) -> None:
     """Turns with their dates, efforts, calls and results stand in order."""
     call = {"name": "look", "args": {"at": "port"}, "id": "c1", "type": "tool_call"}
-    found = {"type": "tool", "data": {"content": "8443", "name": "look", "tool_call_id": "c1"}}
+    found = ToolMessage("8443", name="look", tool_call_id="c1")
     asked = replace(
         turn(1, "", ["auth-bug"], [opened("auth-bug")]),
         messages=(human("Which port?"), answer("", tool_calls=[call]), found, answer("8443.")),
@@ -77,13 +78,10 @@ def test_many_turns_are_all_there(disk: SqlArchive, tmp_path: Path) -> None:
 def test_what_the_memory_wrote_for_itself_is_left_out(disk: SqlArchive, tmp_path: Path) -> None:
     """State blocks, which no user saw, and texts that were recalled do not stand there."""
     artifact = {"recalled": [{"turn": 1, "offset": 0, "end": 40}]}
-    read = {
-        "content": '{"turns": [{"text": "recalled text"}]}',
-        "name": "read_log",
-        "artifact": artifact,
-    }
+    body = '{"turns": [{"text": "recalled text"}]}'
+    read = ToolMessage(body, tool_call_id="1", name="read_log", artifact=artifact)
     said = answer("Kept.\n---STATE---\nGoal: a\n---END STATE---")
-    messages = (human("Again?"), {"type": "tool", "data": read}, said)
+    messages = (human("Again?"), read, said)
     commit_all(disk, [turn(1), replace(turn(2), messages=messages)])
 
     text = page(disk, SESSION, tmp_path)

@@ -3,6 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from langchain_core.messages import ToolMessage
+
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.archive.transfer import WholeSession, read
 from ebbtide.memory.compressions import Compression, ExtractionEntry, Item, Kind
@@ -93,7 +95,7 @@ def _begun(number: int) -> Group:
 
 def _worked(number: int) -> Group:
     call = {"name": "look", "args": {"at": "port"}, "id": "c1", "type": "tool_call"}
-    result = {"type": "tool", "data": {"content": "8443", "name": "look", "tool_call_id": "c1"}}
+    result = ToolMessage("8443", name="look", tool_call_id="c1")
     messages = (human("which port?"), answer("", tool_calls=[call]), result, answer("Port 8443."))
     state = {"turn": number, "anchor": {"goal": "mend the login"}, "open": ["a"]}
     at = f"2026-01-01T00:00:0{number}.000000Z"
@@ -109,7 +111,7 @@ def _status(number: int) -> Group:
     call = {"name": "effort_status", "args": {}, "id": "c2", "type": "tool_call"}
     said = '{"efforts":[{"id":"a","summary":"The login is mended."}]}'
     data = {"content": said, "name": "effort_status", "tool_call_id": "c2"}
-    result = {"type": "tool", "data": data}
+    result = ToolMessage(**data)
     messages = (human("how is it?"), answer("", tool_calls=[call]), result, answer("Well."))
     return Group(number, messages, f"2026-01-01T00:00:0{number}.000000Z", ("b",))
 

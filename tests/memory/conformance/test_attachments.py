@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.messages import HumanMessage
 from sqlalchemy import delete
 
 from ebbtide.memory.archive.attachments import of_running
@@ -25,7 +26,7 @@ OTHER = replace(SESSION, thread="t2")
 def sending(number: int, data: str = DATA) -> Group:
     """Return a turn that sends a PDF."""
     block = {"type": "file", "base64": data, "mime_type": "application/pdf"}
-    asked = {"type": "human", "data": {"content": [{"type": "text", "text": "Read it."}, block]}}
+    asked = HumanMessage([{"type": "text", "text": "Read it."}, block])
     return replace(turn(number), messages=(asked, turn(number).messages[1]), nonce=f"{number:02}")
 
 
@@ -37,7 +38,7 @@ def stored(archive: Archive, data: str = DATA) -> list[str]:
 
 def _content(group: Group) -> Any:
     probe = InMemoryArchive().commit(SESSION, Tip(), group)
-    return probe.messages[0]["data"]["content"]
+    return probe.messages[0].content
 
 
 def test_file_is_stored_once_and_comes_back_whole(archive: Archive) -> None:
@@ -45,11 +46,11 @@ def test_file_is_stored_once_and_comes_back_whole(archive: Archive) -> None:
     records = [archive.commit(SESSION, Tip(), sending(1)), archive.commit(OTHER, Tip(), sending(1))]
     records.append(archive.commit(SESSION, records[0].tip, sending(2)))
 
-    contents = [record.messages[0]["data"]["content"] for record in records]
+    contents = [record.messages[0].content for record in records]
     digests = [*references(contents)]
     texts = archive.attachments(SESSION, digests)
 
-    whole = sending(1).messages[0]["data"]["content"]
+    whole = sending(1).messages[0].content
     assert len(digests) == 1
     assert [complete(content, texts) for content in contents] == [whole] * 3
     assert len(str(contents[0])) < 1_000
@@ -131,7 +132,7 @@ def test_missing_file_is_damage(archive: Archive) -> None:
 
     assert [found.fatal for found in findings] == [True]
     assert "is missing" in findings[0].what
-    blocks = complete(record.messages[0]["data"]["content"], {})
+    blocks = complete(record.messages[0].content, {})
     assert [block["type"] for block in blocks] == ["text", "text"]
 
 
@@ -140,7 +141,7 @@ def test_missing_file_is_damage(archive: Archive) -> None:
 def test_forged_reference_is_no_damage(archive: Archive, digest: str, size: Any) -> None:
     """What a client makes up is stored as it came, and refers to nothing."""
     forged = {"type": "file", "base64": {"ebbtide_attachment": digest, "size": size}}
-    asked = {"type": "human", "data": {"content": [forged]}}
+    asked = HumanMessage([forged])
 
     record = archive.commit(SESSION, Tip(), replace(turn(1), messages=(asked,)))
 
@@ -150,7 +151,7 @@ def test_forged_reference_is_no_damage(archive: Archive, digest: str, size: Any)
 
 def test_forged_size_brings_nothing_back(archive: Archive) -> None:
     """A file that counts less than it has is not sent."""
-    content = archive.commit(SESSION, Tip(), sending(1)).messages[0]["data"]["content"]
+    content: Any = archive.commit(SESSION, Tip(), sending(1)).messages[0].content
     texts = archive.attachments(SESSION, [*references([content])])
     content[1]["base64"]["size"] = 3
 

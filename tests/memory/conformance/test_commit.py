@@ -11,33 +11,20 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from langchain_core.messages import BaseMessage, HumanMessage
 from sqlalchemy import Connection, event
 
 from ebbtide import SqlArchive
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.attachments import data_of
 from ebbtide.memory.record import Group, Part, Session, Tip, commit_id
+from ebbtide.memory.serialised import stored_form, to_dict
 from tests.draws import examples
+from tests.memory.archive.test_rows import JSON, MESSAGES
 from tests.memory.turns import SESSION, START, answer, commit_all, human, opened, turn, visible
 
 THREADS = itertools.count()
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
-    max_leaves=8,
-)
-MESSAGES = st.lists(
-    st.fixed_dictionaries(
-        {
-            "type": st.sampled_from(["human", "ai", "tool"]),
-            "data": st.fixed_dictionaries(
-                {"content": TEXT | st.lists(JSON, max_size=2), "artifact": JSON}
-            ),
-        }
-    ),
-    max_size=4,
-).map(tuple)
 
 
 def test_nothing_is_computed_while_others_wait(archive: SqlArchive) -> None:
@@ -76,9 +63,7 @@ def test_nothing_is_computed_while_others_wait(archive: SqlArchive) -> None:
     archive.commit(
         SESSION,
         tip,
-        replace(
-            pasted, messages=(*pasted.messages, {"type": "human", "data": {"content": [file]}})
-        ),
+        replace(pasted, messages=(*pasted.messages, HumanMessage([file]))),
     )
     for name, hook in hooks:
         event.remove(archive.database._engine, name, hook)
@@ -158,7 +143,7 @@ def test_what_json_cannot_hold_becomes_a_marker(archive: Archive) -> None:
     group = Group(1, (human("hi", artifact={"raw": b"x", "kinds": {1}}),), "2026-01-01")
     record = archive.commit(SESSION, START, group)
 
-    assert record.messages[0]["data"]["artifact"] == {
+    assert to_dict(record.messages[0])["data"]["artifact"] == {
         "raw": {"ebbtide_unserialisable": "builtins.bytes"},
         "kinds": {"ebbtide_unserialisable": "builtins.set"},
     }
@@ -194,10 +179,13 @@ def test_odd_text_is_kept(archive: Archive, text: str) -> None:
     assert archive.at(SESSION, record.tip).turns([1])[0].messages == group.messages
 
 
-@given(messages=MESSAGES, events=st.lists(st.fixed_dictionaries({"type": TEXT, "x": JSON})))
+@given(
+    messages=st.lists(MESSAGES, max_size=3).map(stored_form),
+    events=st.lists(st.fixed_dictionaries({"x": JSON})),
+)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(40))
 def test_anything_is_kept(
-    archive: Archive, messages: tuple[dict[str, Any], ...], events: list[dict[str, Any]]
+    archive: Archive, messages: tuple[BaseMessage, ...], events: list[dict[str, Any]]
 ) -> None:
     """Messages and events of any content are read back equal, with an id that matches."""
     session = Session("ann", f"t{next(THREADS)}")
@@ -207,5 +195,5 @@ def test_anything_is_kept(
     found = archive.at(session, record.tip).turns([1])[0]
 
     assert found.messages == messages
-    assert found.id == commit_id("", "", messages)
+    assert found.id == commit_id("", "", [*map(to_dict, messages)])
     assert archive.verify(session) == ()

@@ -72,7 +72,7 @@ def test_every_tip_sees_its_own_history(archive: Archive, steps: list[Step]) -> 
         ambient = [group.turn for group in history if not group.efforts]
         seen = archive.at(session, tip).turns(range(tip.turn + 1))
         assert [record.turn for record in seen] == numbers
-        assert texts(seen) == [group.messages[0]["data"]["content"] for group in history]
+        assert texts(seen) == [group.messages[0].content for group in history]
         assert list(archive.at(session, tip).turns_of(None, 3)) == ambient[-3:]
     assert not any(checked(archive, session))
 

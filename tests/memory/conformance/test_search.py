@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from langchain_core.messages import ToolMessage
 
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.query import RAREST
@@ -180,7 +181,7 @@ def test_the_limit_is_kept(archive: Archive) -> None:
 def test_tools_of_the_application_are_found(archive: Archive) -> None:
     """What a tool was asked and what it answered is found as what was said is."""
     asked = {"name": "read_file", "args": {"path": "src/login.ts"}, "id": "1", "type": "tool_call"}
-    result = {"type": "tool", "data": {"content": "ECONNREFUSED", "tool_call_id": "1"}}
+    result = ToolMessage("ECONNREFUSED", tool_call_id="1")
     said = (human("Look."), answer("", tool_calls=[asked]), result, answer("I see."))
     tip = commit_all(archive, [Group(1, said, "2026-01-01", ("a",))])
 
@@ -189,10 +190,7 @@ def test_tools_of_the_application_are_found(archive: Archive) -> None:
 
 def test_what_the_memory_quotes_is_not_found_again(archive: Archive) -> None:
     """The result of a memory tool stands elsewhere already: the turn that asked is no answer."""
-    result = {
-        "type": "tool",
-        "data": {"content": "Minka", "tool_call_id": "1", "name": "search_efforts"},
-    }
+    result = ToolMessage("Minka", tool_call_id="1", name="search_efforts")
     tip = commit_all(archive, [Group(1, (human("Look."), result, answer("Yes.")), "2026-01-01")])
 
     assert search(archive, tip, "Minka") == []

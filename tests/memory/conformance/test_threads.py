@@ -40,6 +40,6 @@ def test_many_sessions_at_once(archive: Archive) -> None:
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(written, sessions * 2))
 
-    assert [records[0].messages[0]["data"]["content"] for records in found] == [
+    assert [records[0].messages[0].content for records in found] == [
         session.thread for session in sessions * 2
     ]

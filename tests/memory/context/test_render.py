@@ -271,5 +271,5 @@ def test_every_context_is_well_formed(asked: list[dict[str, Any]]) -> None:
         talk.run(*asked)
         messages = talk.context.messages[1:]
 
-    said = tuple(message for message in messages if message["data"].get("name") != NAME)
+    said = tuple(message for message in messages if message.name != NAME)
     assert valid_history(said, FENCES) == said

@@ -59,7 +59,7 @@ def test_they_stand_in_a_message_of_their_own(here: Conversation) -> None:
     assert unfenced(said).startswith("From earlier sessions: ")
     assert f"\n- {AUTH} ({DAY}): {FIX}\n- {CSS} ({DAY}): The grid is fixed.\n" in said
     assert FIX not in outside(said)
-    assert [m["type"] for m in here.context.messages if FIX in text(m)] == ["human"]
+    assert [m.type for m in here.context.messages if FIX in text(m)] == ["human"]
     assert FIX not in text(here.context.messages[0])
 
 
@@ -136,12 +136,12 @@ def test_poison_stays_in_its_quotes(talk: Conversation) -> None:
     talk.call("search_efforts", query="mallory keys")
     talk.call("read_log", turns=1, session="t1")
     sent = talk.context.messages
-    shown = [outside(text(m)) for m in sent if m["type"] != "tool"]
-    poisoned = {m["type"] for m in sent if "mallory" in text(m)}
+    shown = [outside(text(m)) for m in sent if m.type != "tool"]
+    poisoned = {m.type for m in sent if "mallory" in text(m)}
 
     assert poisoned == {"human", "tool"}
     assert [said for said in shown if "mallory" in said] == []
-    assert [m["type"] for m in sent].count("system") == 1
+    assert [m.type for m in sent].count("system") == 1
     talk.answer("Nothing to see.")
     assert talk.state.anchor == {}
 

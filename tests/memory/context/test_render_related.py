@@ -62,7 +62,7 @@ def test_they_stand_after_the_result_until_a_rebuild(talk: Conversation) -> None
     talk.answer()
     talk.ask("Go on.")
 
-    assert result["type"] == "tool"
+    assert result.type == "tool"
     assert AUTH in text(hint)
     assert begins(after, before)
     assert begins(talk.context, after)

@@ -63,9 +63,7 @@ def test_long_turn_keeps_the_invariants(steps: list[tuple[str, int, int]], above
 
 def results(messages: tuple[Message, ...]) -> list[str]:
     """Return the results of the application's tool."""
-    return [
-        text(one) for one in messages if one["type"] == "tool" and one["data"]["name"] == "look_up"
-    ]
+    return [text(one) for one in messages if one.type == "tool" and one.name == "look_up"]
 
 
 def test_last_rounds_are_cut_last(talk: Conversation) -> None:

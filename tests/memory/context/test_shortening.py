@@ -45,14 +45,14 @@ def shortened(messages: list[Message], limit: int) -> tuple[Message, ...]:
 
 def what_gave_way(messages: Sequence[Message], shown: Sequence[Message]) -> str:
     """Return in a word what was shortened last of a turn, by what is shown of it; "" if nothing."""
-    said = "\n".join(text(one) for one in shown if one["type"] == "human")
+    said = "\n".join(text(one) for one in shown if one.type == "human")
     if "for lack of room" in said or "what was done in turn" in said:
         return "log"
     if "done before in this turn" in said:
         return "folded"
     if [calls(one) for one in messages] != [calls(one) for one in shown]:
         return "arguments"
-    spoken = [[one for one in some if one["type"] == "human"] for some in (messages, shown)]
+    spoken = [[one for one in some if one.type == "human"] for some in (messages, shown)]
     if spoken[0] != spoken[1]:
         return "texts"
     return "" if [*messages] == [*shown] else "results"
@@ -66,7 +66,7 @@ def test_reasoning_beside_a_call_survives_its_shortening() -> None:
     (_, shown, _) = shortened([human("hello"), asked, tool("c0", "no")], 400)
 
     assert calls(shown) != calls(asked)
-    assert shown["data"]["additional_kwargs"] == THOUGHT
+    assert shown.additional_kwargs == THOUGHT
     assert count_messages([asked]) > count_messages([plain]) + 5
 
 
@@ -113,7 +113,7 @@ def test_what_tools_found_stays_quoted(limit: int, times: int) -> None:
 
     shown = shortened(messages, limit)
 
-    said = [outside(text(message)) for message in shown if message["type"] != "tool"]
+    said = [outside(text(message)) for message in shown if message.type != "tool"]
     assert what_gave_way(messages, shown)
     assert not any("mallory" in one for one in said)
 
@@ -121,7 +121,7 @@ def test_what_tools_found_stays_quoted(limit: int, times: int) -> None:
 @pytest.mark.parametrize("limit", [150, 400])
 def test_of_a_turn_that_is_only_a_log_the_last_question_stays(limit: int) -> None:
     """What is asked stands after the quote, as the user's own message."""
-    messages = [*[human("hello")] * 1_000, human("Which port?")]
+    messages: list[Message] = [*[human("hello")] * 1_000, human("Which port?")]
 
     log, asked = shortened(messages, limit)
 
@@ -148,7 +148,7 @@ def test_answered_turn_loses_first_what_it_recalled() -> None:
 
     shown = shortened(messages, 150)
 
-    assert [text(one) for one in shown if one["type"] == "tool"] == [
+    assert [text(one) for one in shown if one.type == "tool"] == [
         '(what it recalled is out of view again: read_log(turns="2"))',
         *("(efforts as they were then)", "row " * 60),
     ]

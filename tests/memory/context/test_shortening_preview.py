@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.context.shortening import Limits, preview, previewed
-from ebbtide.memory.messages import Message, text
+from ebbtide.memory.messages import Message, calls, text
 from ebbtide.memory.record import Group
 from ebbtide.memory.tokens import count
 from ebbtide.memory.transcript import cleaned, plain, rendered
@@ -92,8 +92,8 @@ def test_arguments_stay_valid() -> None:
     broken = ai("", invalid_tool_calls=[{"name": "look_up", "args": "{" + LONG, "id": "2"}])
     shown = previews([asked, broken], Limits(arguments=32))
 
-    assert [*shown[0]["data"]["tool_calls"][0]["args"]] == ["key"]
-    assert isinstance(shown[1]["data"]["invalid_tool_calls"][0]["args"], str)
+    assert [*calls(shown[0])[0]["args"]] == ["key"]
+    assert isinstance(calls(shown[1])[0]["args"], str)
 
 
 def test_what_was_read_says_where_it_reads_on(talk: Conversation) -> None:

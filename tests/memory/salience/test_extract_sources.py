@@ -34,7 +34,7 @@ def turn(number: int, words: int) -> Group:
 
 def test_what_was_said_is_a_source() -> None:
     """Messages and outputs of the application's tools are sources, nothing of the memory is."""
-    spoken = [(text(message), message["type"]) for message in quotable(OWN)]
+    spoken = [(text(message), message.type) for message in quotable(OWN)]
 
     assert [(words, who) for words, who in spoken if words] == [
         ("What was the port?", "human"),

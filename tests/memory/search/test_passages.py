@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_core.messages import ToolMessage
 
 from ebbtide.memory.messages import Message
 from ebbtide.memory.search.passages import (
@@ -32,8 +33,7 @@ PARAGRAPH = SENTENCE * 9
         (ai("", call("expand_effort", effort_id="a")), []),
         (tool("1", "8080", "read_log"), []),
         (human(f"see {'QUJD' * 200} here"), ["see   here"]),
-        (human([None, {"text": 5}], tool_calls={"name": "x"}), []),
-        ({"type": "tool", "data": {}}, []),
+        (ToolMessage("", tool_call_id="1"), []),
     ],
 )
 def test_a_message_is_searched_by_its_texts_and_calls(message: Message, said: list[str]) -> None:

@@ -63,7 +63,7 @@ def test_any_arguments_are_answered(data: st.DataObject) -> None:
             before = talk.state
             (result,) = talk.run({**call(tool), "args": data.draw(arguments(tool))})
 
-            assert talk.messages[-1]["data"]["content"].encode()
+            assert str(talk.messages[-1].content).encode()
             if "error" in result:
                 assert len(result["error"]) < 1_000
                 assert talk.state == before

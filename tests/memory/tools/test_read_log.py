@@ -247,7 +247,7 @@ def test_colours_are_left_out(talk: Conversation) -> None:
     record = talk.answer()
 
     assert read["messages"][0] == {"speaker": "user", "text": "failed at once"}
-    assert talk.work.view.messages(record)[-2]["data"]["content"] == given["data"]["content"]
+    assert talk.work.view.messages(record)[-2].content == given.content
 
 
 def test_the_running_turn_can_be_read(talk: Conversation) -> None:

@@ -153,13 +153,13 @@ def test_excerpts_are_stored_as_references(talk: Conversation) -> None:
     found = recalled(record.messages[2])
 
     assert {2, 3} <= {one.turn for one in found}
-    assert "Minka" not in record.messages[2]["data"]["content"]
+    assert "Minka" not in record.messages[2].content
     assert talk.work.view.messages(record)[:-1] == seen
 
 
 def kept(message: Message) -> int:
     """Count the words of a message as the archive keeps it."""
-    return count_words(str(stored(message)["data"]["content"]))
+    return count_words(str(stored(message).content))
 
 
 def test_an_answer_in_the_next_turn_comes_after_the_question(talk: Conversation) -> None:

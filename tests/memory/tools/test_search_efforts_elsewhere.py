@@ -125,9 +125,7 @@ def test_what_is_erased_there_is_gone_here(talk: Conversation) -> None:
     record = talk.answer()
     talk.archive.erase(before.session, before.tip, 3)
     found, read = [
-        message["data"]["content"]
-        for message in talk.work.view.messages(record)
-        if message["type"] == "tool"
+        message.content for message in talk.work.view.messages(record) if message.type == "tool"
     ]
 
     assert f'"text":"{render("erased_summary")}"' in found

@@ -4,9 +4,9 @@ import json
 from typing import Any
 
 import pytest
+from langchain_core.messages import SystemMessage
 
 from ebbtide.memory.context.budget import instructions
-from ebbtide.memory.messages import Message
 from ebbtide.memory.questions import Question
 from ebbtide.memory.running_turn import RunningTurn
 from ebbtide.memory.settings import Settings
@@ -16,7 +16,7 @@ from ebbtide.memory.tools.summary import EffortSummary
 from ebbtide.memory.tools.toolbox import run, schemas
 from ebbtide.prompts.loader import render
 from tests.memory.asking import step
-from tests.memory.conversations import LONG_ENOUGH, Conversation, call
+from tests.memory.conversations import LONG_ENOUGH, Call, Conversation, call
 
 PARAMETERS = {
     "open_effort": (["name", "goal", "constraints"], ["name"]),
@@ -65,7 +65,7 @@ def test_a_schema_is_what_every_provider_takes(schema: dict[str, Any]) -> None:
 def test_instructions_and_tools_are_short() -> None:
     """Together 1,150 tokens at most, and enough for providers that cache from 1,024 on."""
     told = instructions("", Settings())
-    system = count_message({"type": "system", "data": {"content": told}})
+    system = count_message(SystemMessage(told))
 
     assert 1_064 <= system + count_tools(schemas()) <= 1_150
 
@@ -102,7 +102,7 @@ def test_an_unknown_tool_is_an_error_that_lists_all(talk: Conversation) -> None:
     ],
 )
 def test_wrong_arguments_are_errors_that_say_what_is_right(
-    talk: Conversation, asked: Message, error: str
+    talk: Conversation, asked: Call, error: str
 ) -> None:
     """The error quotes the bad value and lists the arguments."""
     (result,) = talk.run(asked)

@@ -28,7 +28,7 @@ def here(talk: Conversation) -> Conversation:
 
 def shown(talk: Conversation) -> str:
     """Return what the memory shows in the context, as one text."""
-    return "\n".join(text(m) for m in talk.context.messages if m["data"].get("name") == NAME)
+    return "\n".join(text(m) for m in talk.context.messages if m.name == NAME)
 
 
 def test_it_is_expanded(here: Conversation) -> None:
@@ -123,7 +123,7 @@ def test_a_turn_of_an_earlier_session_is_read(here: Conversation) -> None:
     there = replace(here.session, thread="t1")
     (record,) = here.archive.at(there, here.archive.newest(there) or Tip()).turns([2])
     assert recalled(here.messages[-1]) == (Recalled(2, 0, len(words_of(read)), "t1", record.id),)
-    assert LOG[0] not in stored(here.messages[-1])["data"]["content"]
+    assert LOG[0] not in stored(here.messages[-1]).content
 
 
 def test_without_a_session_it_is_this_one(here: Conversation) -> None:

@@ -10,7 +10,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Overwrite
 
 from ebbtide import erase, restore
-from ebbtide.memory.messages import text
+from ebbtide.memory.messages import call_id, text
 from ebbtide.memory.record import Session
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call, together
@@ -69,7 +69,7 @@ def edit(chat: Talk, before: str, after: str | list[Any]) -> None:
 def told(chat: Talk, state: dict[str, Any]) -> list[list[str]]:
     """Return what each turn says, but for tools."""
     records = chat.records(state)
-    kept = [[m for m in one.messages if m["type"] != "tool"] for one in records]
+    kept = [[m for m in one.messages if m.type != "tool"] for one in records]
     return [[text(m) for m in turn if text(m)] for turn in kept]
 
 
@@ -134,8 +134,8 @@ def test_results_that_change_places(tmp_path: Path) -> None:
 
     state = chat.say("Again.")
 
-    kept = [m["data"] for m in chat.records(state)[0].messages if m["type"] == "tool"]
-    assert [one["tool_call_id"] for one in kept] == [*reversed(ids)]
+    kept = [call_id(m) for m in chat.records(state)[0].messages if m.type == "tool"]
+    assert kept == [*reversed(ids)]
     assert chat.branches == 2
 
 

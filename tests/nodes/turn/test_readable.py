@@ -17,7 +17,8 @@ from langchain_core.messages import (
 )
 
 from ebbtide import commands, transcript
-from ebbtide.nodes.turn.langchain_messages import from_dicts, messages_in_state, to_dicts
+from ebbtide.memory.serialised import stored_form
+from ebbtide.nodes.turn.langchain_messages import messages_in_state
 from ebbtide.nodes.turn.readable import readable
 from ebbtide.testing import InMemoryArchive
 from tests.agents import THREAD, Talk, talk
@@ -52,9 +53,9 @@ def test_whatever_is_written_into_a_message_can_be_read_again(
     at, name = field
     changed = MADE[at].model_copy(update={name: odd})
 
-    (read,) = from_dicts(to_dicts([readable(changed)]))
+    (read,) = stored_form([readable(changed)])
 
-    assert to_dicts([readable(read)]) == to_dicts([read])
+    assert stored_form([readable(read)]) == stored_form([read])
 
 
 def test_message_as_it_was_made_stays_the_same() -> None:
@@ -71,7 +72,7 @@ class Note(BaseMessage):
 
 def test_message_of_an_own_class() -> None:
     """It stays in the role of its type, with all that it has."""
-    (read,) = from_dicts(to_dicts([readable(Note(content="Buy milk.", id="n"))]))
+    (read,) = stored_form([readable(Note(content="Buy milk.", id="n"))])
 
     assert isinstance(read, ChatMessage)
     assert (read.role, read.text, read.id) == ("note", "Buy milk.", "n")
@@ -157,6 +158,6 @@ def test_answer_written_as_json_with_calls_of_a_wrong_type() -> None:
     """LangChain converts it without looking at them."""
     written = {"type": "ai", "content": "Hi", "invalid_tool_calls": [5], "usage_metadata": None}
 
-    (message,) = from_dicts(to_dicts(messages_in_state([written])))
+    (message,) = stored_form(messages_in_state([written]))
 
     assert message.model_dump()["invalid_tool_calls"][0].keys() == INVALID.keys()

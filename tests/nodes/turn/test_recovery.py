@@ -72,11 +72,7 @@ def lived(folder: Path, turns: int = 3, **options: Any) -> tuple[Talk, list[Base
     states = [chat.say(f"Question {turn}.") for turn in range(1, turns + 1)]
     records = chat.records(states[-1])
     kinds = {"human": HumanMessage, "ai": AIMessage}
-    return chat, [
-        kinds[m["type"]](m["data"]["content"], id=m["data"]["id"])
-        for record in records
-        for m in record.messages
-    ]
+    return chat, [kinds[m.type](m.content, id=m.id) for record in records for m in record.messages]
 
 
 def test_a_thread_of_another_agent_is_taken_over(tmp_path: Path) -> None:
@@ -171,7 +167,7 @@ def test_calls_without_results_are_closed(tmp_path: Path) -> None:
 
     records = chat.records(state)
     assert [record.status for record in records] == ["aborted", "done"]
-    assert [m["type"] for m in records[0].messages] == ["human", "ai", "tool"]
+    assert [m.type for m in records[0].messages] == ["human", "ai", "tool"]
 
 
 def test_adopted_turn_that_a_tool_ended_is_done(tmp_path: Path) -> None:
@@ -235,7 +231,7 @@ def turns_of(chat: Talk) -> list[list[str]]:
             text(m)
             for record in chat.archive.at(session, tip).turns(range(1, tip.turn + 1))
             for m in record.messages
-            if m["type"] == "human"
+            if m.type == "human"
         ]
         for tip in chat.archive.tips(session)
     ]
@@ -528,7 +524,7 @@ def test_whatever_is_handed_over_is_there_once(
 
     state = chat.agent.invoke({"messages": handed}, THREAD)
 
-    there = [(m["type"], text(m)) for r in chat.records(state) for m in r.messages]
+    there = [(m.type, text(m)) for r in chat.records(state) for m in r.messages]
     there = [one for one in there if one not in CLOSING]
     wanted = [*((m.type, m.text) for m in handed), ("ai", "The last answer.")]
     before, after = there[: -len(wanted)], there[-len(wanted) :]

@@ -68,4 +68,4 @@ def test_message_that_changes_is_converted_again() -> None:
     after = turn.stored([asked, answer])
 
     assert after[0] is before[0]
-    assert [message["data"]["content"] for message in after] == ["Which port?", "8443"]
+    assert [message.content for message in after] == ["Which port?", "8443"]
