@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from ..prompts.loader import render
 from .media import facts_of, is_pdf
+from .messages import is_call, is_text, is_thought
 
 LARGE = 64 * 1024
 """Characters of data from which they are stored once: smaller ones cost little in checkpoints.
@@ -24,11 +25,6 @@ _KEY = "ebbtide_attachment"
 
 _DIGEST = re.compile("[0-9a-f]{64}")
 _DATA_URL = re.compile("data:([^;,]*)[^,]*;base64,")
-
-_WORDS = frozenset(
-    {"text", "thinking", "reasoning", "redacted_thinking", "tool_use", "tool_call", "function_call"}
-)
-"""Content blocks that are no files: what was said, thought or called."""
 
 Texts: TypeAlias = Mapping[str, str]
 """The data of attachments, as they stand in blocks, by their digests."""
@@ -160,7 +156,8 @@ def named_files(texts: Texts, contents: Iterable[Any]) -> dict[str, bytes]:
 def _files(content: Any) -> list[dict[str, Any]]:
     """Return the content blocks that may have a file."""
     blocks = content if isinstance(content, list) else []
-    return [b for b in blocks if isinstance(b, dict) and str(b.get("type")) not in _WORDS]
+    said = (is_text, is_thought, is_call)
+    return [b for b in blocks if isinstance(b, dict) and not any(kind(b) for kind in said)]
 
 
 def _mapped(content: Any, change: Callable[[str], Any]) -> Any:

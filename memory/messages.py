@@ -4,7 +4,8 @@ Messages are values here: they are copied, never changed.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import is_
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -271,7 +272,7 @@ def is_text(block: Any) -> bool:
 
 
 def block_text(block: Any) -> str:
-    """Return the text of a content block, or its placeholder.
+    """Return the text of a content block, or its placeholder and the texts in it.
 
     >>> block_text({"type": "file", "file": {"filename": "a.pdf"}}), block_text({"type": "search"})
     ('[file a.pdf]', '[search]')
@@ -283,8 +284,24 @@ def block_text(block: Any) -> str:
         return str(block.get(kind, ""))
     one = attachment(block)
     if one is None or kind == "image_generation_call":
-        return f"[{kind}]"
+        has_words = one is None and not (is_thought(block) or is_call(block))
+        return "\n".join([f"[{kind}]", *(_texts(block) if has_words else ())])
     return f"[{one}]\n{one.text}" if one.text else f"[{one}]"
+
+
+_NO_WORDS = re.compile("type|data|signature|.*_?(id|index)|encrypted_.*|cache_control|extras")
+"""Fields of a block that say nothing: names of other things, and what only a provider reads."""
+
+_ENCODED = re.compile("[!-~]{200}")
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str) and value and not _ENCODED.search(value):
+        yield value
+    items = value.items() if isinstance(value, Mapping) else ()
+    named = [item for key, item in items if not _NO_WORDS.fullmatch(str(key))]
+    for item in value if isinstance(value, list) else named:
+        yield from _texts(item)
 
 
 _LONG = 32  # a shorter turn is gone through faster than it is looked up

@@ -11,8 +11,7 @@ from typing import Any, TypeAlias
 
 from langchain_core.messages import AIMessage
 
-from ..media import attachment
-from ..messages import Message, block_text, spoken
+from ..messages import Message, block_text, is_call, is_thought, spoken
 from ..state_block import without_blocks
 from ..tool_names import MEMORY_TOOLS
 from ..transcript import cleaned, offsets, plain
@@ -145,20 +144,13 @@ def _searchable(message: Message) -> str:
     if isinstance(content, str) and content and not _calls(message):
         return _BLOB.sub(" ", content)
     blocks = content if isinstance(content, list) else [content or spoken(message)]
-    texts = [
-        block
-        if not isinstance(block, Mapping)
-        else block_text(block)
-        if attachment(block) or block.get("type") == "refusal"
-        else block.get("text")
-        for block in blocks
-    ]
+    texts = [block_text(one) for one in blocks if not (is_thought(one) or is_call(one))]
     texts += [
         f"{call.get('name')} {json.dumps(call.get('args'), ensure_ascii=False)}"
         for call in _calls(message)
         if call.get("name") not in MEMORY_TOOLS
     ]
-    return _BLOB.sub(" ", "\n".join(text for text in texts if isinstance(text, str)))
+    return _BLOB.sub(" ", "\n".join(texts))
 
 
 def passage_spans(text: str) -> Iterator[tuple[int, int]]:

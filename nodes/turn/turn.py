@@ -251,7 +251,7 @@ def group(
     stored as aborted, with efforts that did not grow older in it.
     """
     efforts, said = effort_state(state), stored_form(messages)
-    archived = put_back(tuple(map(_stored, as_stored(said))), left.messages)
+    archived = put_back(tuple(map(stored, as_stored(said))), left.messages)
     several = event_of(archived, efforts)
     sessions = [name for name, _, _ in several[0]["spans"] if name] if several else []
     is_done = is_done or answered(archived)
@@ -267,11 +267,6 @@ def group(
         attachments=data_of(map(attrgetter("content"), messages)),
         part=state.get("part", "") if left.messages else "",
     )
-
-
-def _stored(message: Message) -> Message:
-    """Return a message without the texts that it quotes, which only results do."""
-    return stored(message) if message.type == "tool" else message
 
 
 def command_group(state: TurnState) -> Group:
@@ -364,7 +359,7 @@ def archive_left_rounds(
     if not leaving:
         return {}
     before = state.get("part", "") if gone else ""
-    said = tuple(map(_stored, whole[first + gone : until]))
+    said = tuple(map(stored, whole[first + gone : until]))
     part = Part(state.get("nonce", ""), before, said, calls_sent(leaving))
     try:
         last = parts.archive.add_part(session, part)

@@ -3,7 +3,7 @@
 import pytest
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
-from ebbtide.memory.messages import unanswered
+from ebbtide.memory.messages import block_text, unanswered
 from ebbtide.memory.serialised import digest
 from tests.memory.turns import answer, human
 
@@ -54,3 +54,11 @@ def test_unanswered_calls_are_found_by_round() -> None:
     assert unanswered([asks, result("1")]) == ()
     assert unanswered([asks, result("1"), asks]) == (CALL,)
     assert unanswered([asks, answer("", tool_calls=[CALL]), result("1")]) == (CALL,)
+
+
+def test_what_only_a_provider_reads_is_no_text() -> None:
+    """Of a block of any other kind its texts are read, and neither signatures nor data."""
+    found = {"title": "Ports", "encrypted_content": "c2ln", "url": f"data:{'QUJD' * 99}"}
+    block = {"type": "search_results", "tool_use_id": "t1", "content": [{"text": "8443"}, found]}
+
+    assert block_text(block) == "[search_results]\n8443\nPorts"
