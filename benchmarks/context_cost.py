@@ -29,7 +29,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
-from langchain_core.messages import BaseMessage, message_to_dict
+from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.sqlite import SqliteSaver
 from peers import DELTA, PEERS, Maker, ours
 from report import argument_parser, write
@@ -115,7 +115,7 @@ class Ledger:
         )
         part = (f"{message.type} {message.name}", f"{content}{json.dumps(call)}")
         if part not in self.sizes:
-            self.sizes[part] = count_message(message_to_dict(message))
+            self.sizes[part] = count_message(message)
         return part
 
     def _shared(self, parts: Sequence[Part]) -> int:
