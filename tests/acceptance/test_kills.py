@@ -57,7 +57,7 @@ def test_many_kills(place: Place, durability: str) -> None:
     kept = [text for kind, text in found["kept"] if kind == "human"]
     assert kept == sorted({*kept}, key=found["said"].index)
     assert [said for said, _ in found["answered"] if said not in kept] == []
-    assert found["compressed"] > 3
+    assert found["compressed"] > 0
 
 
 def test_nothing_is_left_of_an_erased_turn(place: Place) -> None:
