@@ -49,16 +49,16 @@ def fill(archive: SqlArchive, session: Session, model: str, number: int, users: 
         ]
         for start in range(0, len(rows), _AT_ONCE):
             ids, others = zip(*rows[start : start + _AT_ONCE], strict=True)
-            sessions = [stored.user + other for other in others]
+            numbers = [stored.user + other for other in others]
             if not is_sqlite(connection):
-                made = {"ids": [*ids], "owners": sessions, "model": model}
+                made = {"ids": [*ids], "owners": numbers, "model": model}
                 connection.execute(sa.text(_RANDOM), made)
                 continue
             made = np.random.default_rng(start).standard_normal((len(ids), SIZE), np.float32)
             made /= np.linalg.norm(made, axis=1, keepdims=True)
             values = [
                 {"id": number, "owner": user, "model": model, "vector": row.tobytes()}
-                for number, user, row in zip(ids, sessions, made, strict=True)
+                for number, user, row in zip(ids, numbers, made, strict=True)
             ]
             connection.execute(sa.insert(vectors), values)
     if archive.database.url.get_backend_name() == "postgresql":  # it does so itself in a while

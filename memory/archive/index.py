@@ -136,7 +136,7 @@ def look_up(
 ) -> list[dict[str, list[int]]]:
     """Return, by term, the newest passages in these ranges that say it, and the newest headings.
 
-    `session` is the user's number. Of the ranges the one that is looked at first comes first.
+    `user` is the user's number. Of the ranges the one that is looked at first comes first.
     """
     found: list[dict[str, list[int]]] = [
         {term: [] for term in terms} for terms, _ in said_and_headed

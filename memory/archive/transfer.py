@@ -223,9 +223,9 @@ def _copy_memories_of_no_session(source: SqlArchive, target: SqlArchive, user: s
         rows = connection.execute(query).mappings().all()
     if rows:
         with target.database.writing() as connection:
-            session = added(connection, users, {"name": user})
+            number = added(connection, users, {"name": user})
             insert = upsert(connection, memory_rows).on_conflict_do_nothing()
-            connection.execute(insert, [{**row, "owner": session} for row in rows])
+            connection.execute(insert, [{**row, "owner": number} for row in rows])
 
 
 def _copy_running(source: SqlArchive, target: SqlArchive, user: str) -> None:
@@ -235,10 +235,10 @@ def _copy_running(source: SqlArchive, target: SqlArchive, user: str) -> None:
         attached = attachments.of_running(connection, user)
     if rows or attached:
         with target.database.writing() as connection:
-            session = added(connection, users, {"name": user})
+            number = added(connection, users, {"name": user})
             for turn, texts in attached:
-                attachments.put(connection, session, turn, texts)
-            parts.put_copied(connection, session, rows)
+                attachments.put(connection, number, turn, texts)
+            parts.put_copied(connection, number, rows)
 
 
 def _copy_owners(source: SqlArchive, target: SqlArchive, copied: Sequence[Moved]) -> None:

@@ -1,4 +1,4 @@
-"""LangChain messages as plain data and back: cleaned for the archive, large files by reference."""
+"""Messages as the state has them: cleaned for the archive, large files by reference."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
