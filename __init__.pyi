@@ -39,11 +39,10 @@ from .memory.errors import TurnArrivedError as TurnArrivedError
 from .memory.errors import TurnNotFoundError as TurnNotFoundError
 from .memory.errors import TurnRunningError as TurnRunningError
 from .memory.memories import memories as memories
-from .memory.record import Group as Group
-from .memory.record import Record as Record
-from .memory.record import Session as Session
-from .memory.record import Tip as Tip
 from .memory.settings import Settings as Settings
+from .memory.turn import Session as Session
+from .memory.turn import StoredTurn as StoredTurn
+from .memory.turn import Tip as Tip
 from .nodes.turn.state import MemoryState as MemoryState
 
 __all__: list[str]  # noqa: PYI035 (made of the imports above)

@@ -35,7 +35,7 @@ from report import argument_parser, timed, write
 from talks import TalkingModel, Turn, look_up, scripted
 
 from ebbtide import SqlArchive, commands, create_memory_agent
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 
 PROMPT = "You are a helpful assistant."
 OURS, PLAIN = "ebbtide", "create_agent"

@@ -34,7 +34,7 @@ from sqlalchemy.engine import Connection
 
 from ebbtide import SqlArchive
 from ebbtide.memory.archive.schema import METADATA, PASSAGE_BITS, TERM_BITS, TURN_BITS
-from ebbtide.memory.record import Group, Session, Tip
+from ebbtide.memory.turn import Session, StoredTurn, Tip
 
 LONG = 100
 """Turns of a session."""
@@ -103,7 +103,7 @@ class Load:
         return SqlArchive(self.address, durable=False)
 
 
-def session_turn(turn: int, chance: random.Random) -> Group:
+def session_turn(turn: int, chance: random.Random) -> StoredTurn:
     """Return a turn: a question of 200 bytes, an answer of 600; every tenth concludes an effort."""
     texts, name, events = (text(chance, 34), text(chance, 100)), "", ()
     if turn % EVERY == 0:

@@ -24,7 +24,7 @@ from report import argument_parser, ranged, write
 
 from ebbtide import SqlArchive
 from ebbtide.inspector.server import Inspected, local_app
-from ebbtide.memory.record import ANONYMOUS, Group, Session, Tip
+from ebbtide.memory.turn import ANONYMOUS, Session, StoredTurn, Tip
 
 _TOKEN = "benchmark"  # noqa: S105 (of this program's own server)
 _OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
@@ -51,7 +51,7 @@ def measured(turns: int) -> dict[str, Any]:
     return {"turns": turns, **ranged("open, ms", times, 0), "payload, KB": size // 1_000}
 
 
-def turn(number: int) -> Group:
+def turn(number: int) -> StoredTurn:
     """Return a turn with one call, whose context grows for fifty turns and then falls."""
     tokens = {"system": 500, "tools": 650, "turns": 40 * (number % 50), "turn": 20}
     sent = {"type": "sent", "tokens": tokens, "total": sum(tokens.values()), "budget": 4_000}
@@ -59,7 +59,7 @@ def turn(number: int) -> Group:
     human = HumanMessage(words, id=f"h{number}")
     answer = AIMessage(words, id=f"a{number}")
     at = "2026-03-01T10:00:00+00:00"
-    return Group(number, (human, answer), at, events=(sent,), nonce=f"{number:032x}")
+    return StoredTurn(number, (human, answer), at, events=(sent,), nonce=f"{number:032x}")
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from made_up import group
 
 from ebbtide.memory.archive.protocol import Archive
-from ebbtide.memory.record import Session, Tip
+from ebbtide.memory.turn import Session, Tip
 
 _SOMETIME = "12:00 am on 1 January, 2026"
 

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from ebbtide import SqlArchive
 from ebbtide.memory.archive import commit, memories
 from ebbtide.memory.archive.lineage import Lineage, Snapshot
-from ebbtide.memory.record import Event, Group, Session, Tip
+from ebbtide.memory.turn import Event, Session, StoredTurn, Tip
 
 _GLUE = "the of and to in is it you that was for on are with as his they at be this have".split()  # noqa: SIM905 (reads as a list of words)
 _SYLLABLES = "ka ro mi te lu sa no vi pe du ba gi fo ze hu ra ty ne wo ji".split()  # noqa: SIM905 (as above)
@@ -37,15 +37,15 @@ def text(chance: random.Random, size: int) -> str:
     return " ".join(f"{noun} {chance.choice(_GLUE)}" for noun in content)
 
 
-def group(turn: int, texts: Sequence[str], effort: str, events: Sequence[Event] = ()) -> Group:
+def group(turn: int, texts: Sequence[str], effort: str, events: Sequence[Event] = ()) -> StoredTurn:
     """Return a turn of an effort, or of none: a question and its answer, one after the other."""
     messages = tuple((HumanMessage, AIMessage)[at % 2](said) for at, said in enumerate(texts))
     efforts = (effort,) if effort else ()
-    return Group(turn, messages, "2026-01-01T00:00:00Z", efforts, tuple(events))
+    return StoredTurn(turn, messages, "2026-01-01T00:00:00Z", efforts, tuple(events))
 
 
 def write_turns(
-    archive: SqlArchive, session: Session, groups: Iterable[Group], at_once: int
+    archive: SqlArchive, session: Session, groups: Iterable[StoredTurn], at_once: int
 ) -> Tip:
     """Write the turns of a new session with the statements of a commit; return its tip.
 

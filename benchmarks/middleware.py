@@ -26,8 +26,8 @@ from talks import TalkingModel, Turn, scripted
 
 from ebbtide import DiskArchive, EbbtideMiddleware
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Session, Tip
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_messages, count_tools
+from ebbtide.memory.turn import Session, Tip
 
 PLAIN, SUMMARISING = "create_agent", "SummarizationMiddleware, 4,000"
 OURS, GRAPH = "EbbtideMiddleware", "create_memory_agent"

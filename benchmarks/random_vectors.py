@@ -9,8 +9,8 @@ from ebbtide import SqlArchive
 from ebbtide.memory.archive.lineage import Lineage, SessionRow, Snapshot
 from ebbtide.memory.archive.schema import PASSAGE_BITS, is_sqlite, passage_id, turn_id, vectors
 from ebbtide.memory.archive.vectors import MOST, cosines
-from ebbtide.memory.record import Session
 from ebbtide.memory.search.embeddings import QueryEmbedding
+from ebbtide.memory.turn import Session
 
 SIZE = 384
 """Dimensions of a vector, as MiniLM's."""

@@ -39,7 +39,6 @@ from ebbtide.memory.archive.protocol import Found
 from ebbtide.memory.context.hints import pointed_at
 from ebbtide.memory.efforts import EffortState, one_line
 from ebbtide.memory.messages import compact
-from ebbtide.memory.record import Session, Tip
 from ebbtide.memory.running_turn import RunningTurn
 from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.memory.search.passages import excerpt, passage_spans
@@ -48,6 +47,7 @@ from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import count
 from ebbtide.memory.tools.search_efforts import search_efforts
 from ebbtide.memory.transcript import excerpted, rendered
+from ebbtide.memory.turn import Session, Tip
 from ebbtide.memory.view import past
 
 _MESSAGE_TOKENS = 4

@@ -41,10 +41,10 @@ from ebbtide import DiskArchive, Settings
 from ebbtide.memory.decay import collapsed, evicted
 from ebbtide.memory.efforts import EMPTY, Effort, EffortState, happened
 from ebbtide.memory.keywords import KeywordCache, about, evidence, keywords_of, passages_of
-from ebbtide.memory.record import Event, Group, Session, Tip
 from ebbtide.memory.references import MANY, recent, referenced, said_mostly, shares, statements
 from ebbtide.memory.running_turn import RunningTurn
 from ebbtide.memory.tokens import count
+from ebbtide.memory.turn import Event, Session, StoredTurn, Tip
 from ebbtide.memory.view import ArchiveView, past
 
 _UTTERANCES = 2
@@ -177,7 +177,7 @@ def replay_states(
     archive: DiskArchive,
     rule: Rule,
     session: Session,
-    groups: Iterable[Group],
+    groups: Iterable[StoredTurn],
     settings: Settings = _DEFAULT,
 ) -> Iterator[EffortState]:
     """Yield the state after each turn of a conversation."""
@@ -192,7 +192,7 @@ def replay_states(
         yield state
 
 
-def session_turns(talk: Conversation) -> Iterator[Group]:
+def session_turns(talk: Conversation) -> Iterator[StoredTurn]:
     """Yield the turns of a conversation, with the events that open and conclude its sessions."""
     number = 0
     for session, utterances in enumerate(talk.sessions):
@@ -252,7 +252,7 @@ def pairs_of(
     return pairs
 
 
-def dialogue_turns(talk: Mapping[str, Any]) -> Iterator[Group]:
+def dialogue_turns(talk: Mapping[str, Any]) -> Iterator[StoredTurn]:
     """Yield the turns of a dialogue: its efforts, a look at the first one, what follows.
 
     An effort without a log has one turn, its goal and its summary.

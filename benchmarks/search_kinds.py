@@ -25,11 +25,11 @@ from report import argument_parser, percent, write
 
 from ebbtide import DiskArchive
 from ebbtide.memory.efforts import EffortState
-from ebbtide.memory.record import Session, Tip
 from ebbtide.memory.running_turn import RunningTurn
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import count
 from ebbtide.memory.tools.search_efforts import search_efforts
+from ebbtide.memory.turn import Session, Tip
 from ebbtide.memory.view import past
 
 _DATA = Path(__file__).parent / "data" / "search_kinds.yaml"

@@ -36,9 +36,9 @@ from report import argument_parser, percent, spread, stored_bytes, timed, write
 
 from ebbtide import SqlArchive
 from ebbtide.memory.archive.schema import headed, said
-from ebbtide.memory.record import Session, Tip
 from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.memory.settings import Settings
+from ebbtide.memory.turn import Session, Tip
 
 _QUERIES = 200
 """Queries that are timed, so that ten are above the 95th percentile."""

@@ -19,7 +19,7 @@ from made_up import group, text
 from report import argument_parser, percent, spread, stored_bytes, timed, write
 
 from ebbtide import DiskArchive
-from ebbtide.memory.record import Session, Tip
+from ebbtide.memory.turn import Session, Tip
 
 _USER = "scale"
 _OWNER = Session(_USER, "asking")

@@ -16,7 +16,7 @@ from ..memory.archive.sql import SqlArchive
 from ..memory.archive.transfer import Moved, copy
 from ..memory.errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
 from ..memory.names import session_label
-from ..memory.record import Session
+from ..memory.turn import Session
 from .home import HISTORY, AnySession, ConfigFile, Json, Root, SessionName, User, configured
 from .inspect import ChatAgents, inspector
 from .printable import discreet, in_line, print_json

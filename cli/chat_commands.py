@@ -18,7 +18,7 @@ from ..graph.erase.erase import aerase
 from ..memory.dates import minute_of
 from ..memory.errors import CommandError, TurnNotFoundError
 from ..memory.messages import call_id, calls
-from ..memory.record import SHORT_ID
+from ..memory.turn import SHORT_ID
 from .conversation import Conversation
 from .printable import in_line, printable
 from .reports import attention_table, explanation_page, stats_tables

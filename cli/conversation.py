@@ -24,7 +24,7 @@ from ..graph.agent import create_memory_agent
 from ..graph.commands.change import arestore
 from ..graph.commands.threads import place_of
 from ..memory.errors import ArchiveError, SettingsError
-from ..memory.record import Session
+from ..memory.turn import Session
 from .home import CHECKPOINTS, HISTORY, Home, as_settings_error, name_given
 
 Result = TypeVar("Result")

@@ -19,8 +19,8 @@ from rich.text import Text
 
 from ..graph.commands.look import astats
 from ..memory.metrics import Report, TurnTokens
-from ..memory.record import Session
 from ..memory.settings import Settings
+from ..memory.turn import Session
 from .conversation import conversation
 from .home import Home
 from .printable import in_line, printable

@@ -20,9 +20,9 @@ from ..memory.attention.law import Attention
 from ..memory.errors import EbbtideError, SettingsError
 from ..memory.memories import UserMemories
 from ..memory.names import safe_name, session_label
-from ..memory.record import ANONYMOUS
 from ..memory.serialised import clean
 from ..memory.settings import Settings
+from ..memory.turn import ANONYMOUS
 from .printable import discreet, in_line, one_line
 
 Root = Annotated[str | None, typer.Option(help=f"Folder of the archive, or URL (default: {ROOT}).")]

@@ -15,7 +15,7 @@ from ..graph.agent import choose_embedder, create_memory_agent
 from ..graph.commands.threads import Agent
 from ..memory.archive.sql import SqlArchive
 from ..memory.errors import SettingsError
-from ..memory.record import ANONYMOUS
+from ..memory.turn import ANONYMOUS
 from .home import CHECKPOINTS, ConfigFile, Embedding, Home, Root, configured, installing
 
 

@@ -19,9 +19,9 @@ from ..memory.errors import ArchiveFormatError, SessionNotFoundError
 from ..memory.memories import UserMemories
 from ..memory.metrics import MEANINGS, Cost, Report, report
 from ..memory.names import session_label
-from ..memory.record import Session, Tip
 from ..memory.settings import Settings
 from ..memory.transcript import clipped, first_words
+from ..memory.turn import Session, Tip
 from ..memory.view import every_commit
 from .home import AnySession, ConfigFile, Json, MemoryId, RequiredUser, Root, User, configured
 from .printable import discreet, in_line, print_json, printable

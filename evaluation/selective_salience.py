@@ -23,13 +23,13 @@ from ..memory.compressions import Compression, Item, Kind
 from ..memory.efforts import Effort
 from ..memory.errors import AnswerError, SettingsError
 from ..memory.messages import text
-from ..memory.record import Group
 from ..memory.salience.compress import Chosen, choose, confirmed
 from ..memory.salience.core import Goals, core
 from ..memory.salience.extract import Previous, Sizes, background
 from ..memory.salience.merge import Similarity, embedding_similarity, merged
 from ..memory.settings import Settings
 from ..memory.tokens import count
+from ..memory.turn import StoredTurn
 from ..nodes.ask import Models, QuestionCost, drive
 from ..prompts.loader import render
 from .judge import FENCES
@@ -216,7 +216,7 @@ class SelectiveSalienceStrategy:
     def _effort(self) -> Effort:
         return Effort(_NAME, "open", goal=self.goal, constraints=self._goals.constraints)
 
-    def _turns(self, context: Messages) -> list[Group]:
+    def _turns(self, context: Messages) -> list[StoredTurn]:
         """Return messages in turns, each beginning with the user, numbered after older ones."""
         turns: list[list[BaseMessage]] = []
         for message in map(_as_message, context):
@@ -226,9 +226,9 @@ class SelectiveSalienceStrategy:
                 turns.append([])
             turns[-1].append(message)
         first = self._compression.through + 1
-        return [Group(number, tuple(said), "") for number, said in enumerate(turns, first)]
+        return [StoredTurn(number, tuple(said), "") for number, said in enumerate(turns, first)]
 
-    def _chosen(self, turns: Sequence[Group], recorded: Sequence[Item] = ()) -> Chosen:
+    def _chosen(self, turns: Sequence[StoredTurn], recorded: Sequence[Item] = ()) -> Chosen:
         """Return what the model chooses; if it fails, what rules find."""
         items = (*self._compression.items, *recorded)
         sizes = Sizes(_DEFAULTS.context_budget)
@@ -243,7 +243,7 @@ class SelectiveSalienceStrategy:
         _log.warning("only the core of the conversation is quoted: %s", chosen.fallback)
         return replace(chosen, items=core(self._goals, turns), method="protected-core")
 
-    def _recorded(self, turns: Sequence[Group]) -> tuple[Item, ...]:
+    def _recorded(self, turns: Sequence[StoredTurn]) -> tuple[Item, ...]:
         """Return the first goal and the reasons of its changes since the last compression."""
         changes, self._changes = self._goals.changes[self._changes :], len(self._goals.changes)
         if not changes:
@@ -253,7 +253,7 @@ class SelectiveSalienceStrategy:
         quotes = [(Kind.GOAL, self.original_goal, 1), *reasons]
         return tuple(Item(kind, quote, turn, speaker="record") for kind, quote, turn in quotes)
 
-    def _background(self, turns: Sequence[Group], old: Previous) -> str:
+    def _background(self, turns: Sequence[StoredTurn], old: Previous) -> str:
         """Return a new background, or the old one if the model fails."""
         if not turns:
             return old.background

@@ -24,13 +24,13 @@ from ..memory.context.quotes import quote
 from ..memory.efforts import Effort
 from ..memory.errors import AnswerError
 from ..memory.questions import What
-from ..memory.record import Group
 from ..memory.salience.compress import Chosen, choose, confirmed
 from ..memory.salience.core import core
 from ..memory.salience.extract import Previous, Sizes
 from ..memory.salience.extract import background as describe
 from ..memory.salience.merge import Merged, embedding_similarity, lexical, merged
 from ..memory.settings import Settings
+from ..memory.turn import StoredTurn
 from ..nodes.ask import Models, QuestionCost, drive
 from ..prompts.loader import render
 from .judge import FENCES
@@ -67,9 +67,11 @@ def recent(turns: Sequence[TemplateTurn], number: int = RECENT) -> tuple[Templat
     return tuple(turn for part in parts[-min(number, max(1, len(parts) - 1)) :] for turn in part)
 
 
-def groups(turns: Sequence[TemplateTurn]) -> tuple[Group, ...]:
+def groups(turns: Sequence[TemplateTurn]) -> tuple[StoredTurn, ...]:
     """Return a group of messages for each exchange, numbered by its first turn."""
-    return tuple(Group(part[0].turn_id, tuple(as_messages(part)), "") for part in exchanges(turns))
+    return tuple(
+        StoredTurn(part[0].turn_id, tuple(as_messages(part)), "") for part in exchanges(turns)
+    )
 
 
 class FullHistory(Strategy):
@@ -132,10 +134,10 @@ class ProtectedCore(Strategy):
             calls=tuple(self._calls),
         )
 
-    def _choose(self, new: Sequence[Group]) -> Chosen:
+    def _choose(self, new: Sequence[StoredTurn]) -> Chosen:
         return Chosen(core(self.goals, new), "protected-core")
 
-    def _background(self, _leaving: Sequence[Group], _new: Compression, _union: Merged) -> str:
+    def _background(self, _leaving: Sequence[StoredTurn], _new: Compression, _union: Merged) -> str:
         """Return the background for exchanges that leave the context; rules write none."""
         return ""
 
@@ -160,7 +162,7 @@ class SelectiveSalience(ProtectedCore):
     name = "selective-salience"
     note = f"has a model quote, beside the last {RECENT} exchanges."
 
-    def _choose(self, new: Sequence[Group]) -> Chosen:
+    def _choose(self, new: Sequence[StoredTurn]) -> Chosen:
         try:
             steps = choose(self._effort(), new, self._compression.items, self._sizes, FENCES)
             choice = drive(steps, self._models, self._calls.append)
@@ -170,7 +172,7 @@ class SelectiveSalience(ProtectedCore):
             return choice
         return replace(super()._choose(new), verdicts=choice.verdicts, fallback=choice.fallback)
 
-    def _background(self, leaving: Sequence[Group], new: Compression, union: Merged) -> str:
+    def _background(self, leaving: Sequence[StoredTurn], new: Compression, union: Merged) -> str:
         quotes = tuple(item.quote for item in new.current)
         previous = Previous(self._compression.background, quotes, union.obsolete)
         steps = describe(self._effort(), leaving, previous, self._sizes, FENCES)

@@ -11,8 +11,8 @@ from rich.table import Table
 
 from ebbtide import DiskArchive, Settings, commands, create_memory_agent
 from ebbtide.graph.models import choose_model
-from ebbtide.memory.record import Session
 from ebbtide.memory.transcript import transcript
+from ebbtide.memory.turn import Session
 
 LIMITS = "Let's work on the rate limits: 100 requests a minute, because the database stops at 4000"
 BUG = "Let's work on the auth bug: people are signed out in the middle of their work"

@@ -19,9 +19,9 @@ from langgraph.types import Send
 from pydantic import TypeAdapter
 
 from ..memory.errors import InputError, SessionNotFoundError
-from ..memory.record import Session
 from ..memory.serialised import clean
 from ..memory.settings import Settings, resolve
+from ..memory.turn import Session
 from ..nodes.application_tools import ToolErrors, application_tools
 from ..nodes.assemble_context import assemble_context
 from ..nodes.begin_turn import begin_turn

@@ -20,7 +20,7 @@ from ..graph.erase.erase import erase
 from ..graph.server import HEADER, status_of
 from ..memory.errors import CommandError, EbbtideError, RequestError
 from ..memory.memories import UserMemories
-from ..memory.record import ANONYMOUS
+from ..memory.turn import ANONYMOUS
 from .payload import as_json
 
 Opened: TypeAlias = Callable[[str], AbstractContextManager[Agent]]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..memory.archive.protocol import Archive
-from ..memory.record import Session, Tip
+from ..memory.turn import Session, Tip
 
 _MOST = 50
 """Branches that the page shows, those with the most turns."""

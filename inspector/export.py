@@ -6,7 +6,7 @@ from pathlib import Path
 from ..memory.archive.protocol import Archive
 from ..memory.errors import ArchiveError
 from ..memory.names import numbers
-from ..memory.record import Session, Tip
+from ..memory.turn import Session, Tip
 from . import page, payload, prompts
 
 MOST_TURNS = 1_000

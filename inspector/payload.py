@@ -19,7 +19,6 @@ from ..memory.errors import RequestError, SessionNotFoundError, ToolError, TurnN
 from ..memory.messages import Message, calls
 from ..memory.metrics import MEANINGS, Report, report
 from ..memory.names import hyphenated, ranges, session_label, session_name
-from ..memory.record import Event, Record, Session, Tip
 from ..memory.references import own_words, statements
 from ..memory.running_turn import RunningTurn
 from ..memory.search.embeddings import Embedder
@@ -29,6 +28,7 @@ from ..memory.settings import Settings
 from ..memory.tokens import exact
 from ..memory.tools.search_efforts import meaning_of, search_efforts
 from ..memory.transcript import excerpted, first_words, speaker, visible_text
+from ..memory.turn import Event, Session, StoredTurn, Tip
 from ..memory.view import every_commit, past
 from .branches import branches
 from .standing import standing
@@ -167,7 +167,7 @@ def seen_from(archive: Archive, session: Session, tip: Tip | None) -> Tip:
     return found
 
 
-def _heading(record: Record) -> dict[str, Any]:
+def _heading(record: StoredTurn) -> dict[str, Any]:
     return {
         "turn": record.turn,
         "at": record.at,
@@ -183,7 +183,7 @@ def _heading(record: Record) -> dict[str, Any]:
     }
 
 
-def _mentions(record: Record) -> list[dict[str, Any]]:
+def _mentions(record: StoredTurn) -> list[dict[str, Any]]:
     """Return the efforts that a turn mentioned, each with `by`: who said the words that counted.
 
     It is empty where they stand in another form, or no words counted.
@@ -202,13 +202,13 @@ def _has(text: str, event: Event) -> bool:
     return event.get("kind") == "keywords" and {*event["words"]} <= {*words(text)}
 
 
-def _shown_from(record: Record, place: int) -> int:
+def _shown_from(record: StoredTurn, place: int) -> int:
     """Return the turn whose calls are the first to show an event: the next one if it came last."""
     shown = max((event.get("after_events", 0) for event in record.events), default=0)
     return record.turn + (place >= shown)
 
 
-def _calls(record: Record, earlier: Record | None) -> list[dict[str, Any]]:
+def _calls(record: StoredTurn, earlier: StoredTurn | None) -> list[dict[str, Any]]:
     """Return what each call of a turn sent, in order, with why the plan changed if it did.
 
     `left` are the turns that left the prompt with such a change, such as "3-5,8".
@@ -238,7 +238,7 @@ def _left(last: Event, event: Event, running: int) -> str:
 
 
 def _efforts(
-    archive: Archive, session: Session, tip: Tip, commits: Sequence[Record]
+    archive: Archive, session: Session, tip: Tip, commits: Sequence[StoredTurn]
 ) -> list[dict[str, Any]]:
     """Return the efforts with the turns at which their state changed, in order of appearance."""
     known = {effort.id: effort for effort in every_effort(archive, session, tip)}
@@ -363,7 +363,7 @@ def search(archive: Archive, session: Session, tip: Tip | None, wanted: Search) 
     }
 
 
-def _passage(record: Record, number: int | None, terms: Sequence[str]) -> str:
+def _passage(record: StoredTurn, number: int | None, terms: Sequence[str]) -> str:
     """Return the text of a passage as the model would read it, "" if only a heading matches."""
     if number is None:
         return ""

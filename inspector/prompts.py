@@ -17,12 +17,12 @@ from ..memory.context.plan import Plan
 from ..memory.efforts import EffortState, happened
 from ..memory.errors import ArchiveError, EbbtideError, TurnNotFoundError
 from ..memory.messages import Message, calls, text
-from ..memory.record import Event, Group, Record, Session, Tip, memberships
 from ..memory.running_turn import RunningTurn
 from ..memory.serialised import fingerprint
 from ..memory.settings import Settings
 from ..memory.tokens import REPLY_OVERHEAD, count_message, count_tools, exact
 from ..memory.transcript import speaker
+from ..memory.turn import Event, Session, StoredTurn, Tip, memberships
 from ..memory.view import ArchiveView, every_commit, every_turn, past
 from ..nodes.turn.state import TurnState
 from ..nodes.turn.turn import memory_at
@@ -116,7 +116,7 @@ def _context(
     before = Tip(number - 1, record.parent)
     state = _state(archive, session, before, record, event)
     messages = past(archive, session, record.tip).messages(record)[: answers[call]]
-    running = Group(number, messages, "", memberships(state.active, state.events))
+    running = StoredTurn(number, messages, "", memberships(state.active, state.events))
     plan = _plan(archive, session, before, event)
     said: list[Message] = []
     if plan.application or plan.todos:
@@ -140,7 +140,7 @@ def _context(
     return assemble(work, fixed), tools, event
 
 
-def _record(archive: Archive, session: Session, tip: Tip, number: int) -> Record:
+def _record(archive: Archive, session: Session, tip: Tip, number: int) -> StoredTurn:
     records = archive.at(session, tip).turns([number])
     if not records:
         raise TurnNotFoundError(number, tip.turn)
@@ -148,7 +148,7 @@ def _record(archive: Archive, session: Session, tip: Tip, number: int) -> Record
 
 
 def _state(
-    archive: Archive, session: Session, before: Tip, record: Record, event: Event
+    archive: Archive, session: Session, before: Tip, record: StoredTurn, event: Event
 ) -> EffortState:
     """Return the efforts as they were when the call was made."""
     state = _saved(archive, session, before) if before.id else EffortState(0, None, {}, {}, {})
@@ -176,7 +176,7 @@ def _plan(archive: Archive, session: Session, before: Tip, event: Event) -> Plan
 
 
 def _fixed(
-    archive: Archive, session: Session, record: Record, event: Event
+    archive: Archive, session: Session, record: StoredTurn, event: Event
 ) -> tuple[tuple[Part, Part], Any]:
     """Return the parts of the system message and of the tools of a call, and those tools.
 
@@ -193,7 +193,9 @@ def _fixed(
     raise NoCallError("the archive does not keep the instructions of this call any more")
 
 
-def _stored_last(archive: Archive, session: Session, record: Record) -> Iterator[Mapping[str, Any]]:
+def _stored_last(
+    archive: Archive, session: Session, record: StoredTurn
+) -> Iterator[Mapping[str, Any]]:
     """Yield what was stored of the instructions: with this turn, the first one, then any."""
     first = archive.at(session, record.tip).turns([1])
     for one in (record, *first):
@@ -202,7 +204,7 @@ def _stored_last(archive: Archive, session: Session, record: Record) -> Iterator
         yield from _of(one)
 
 
-def _of(record: Record) -> Iterator[Mapping[str, Any]]:
+def _of(record: StoredTurn) -> Iterator[Mapping[str, Any]]:
     return (event for event in record.events if event["type"] == "fixed")
 
 

@@ -33,9 +33,9 @@ from ..memory.errors import (
     SettingsError,
 )
 from ..memory.memories import UserMemories
-from ..memory.record import ANONYMOUS, Session, Tip
 from ..memory.search.embeddings import Embedder
 from ..memory.settings import Settings
+from ..memory.turn import ANONYMOUS, Session, Tip
 from . import page, payload, prompts
 from .actions import Opened, action_routes
 

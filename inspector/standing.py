@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from ..memory.archive.protocol import Archive
-from ..memory.record import Record, Session
 from ..memory.settings import Settings
+from ..memory.turn import Session, StoredTurn
 from ..nodes.turn.state import readable
 from ..nodes.turn.turn import memory_at
 
 
 def standing(
-    archive: Archive, session: Session, record: Record, settings: Settings
+    archive: Archive, session: Session, record: StoredTurn, settings: Settings
 ) -> dict[str, Any]:
     """Return the efforts in the context after a turn, by id.
 

@@ -7,7 +7,7 @@ from itertools import repeat
 from typing import Any, Literal, TypeAlias
 
 from .banners import banner_of
-from .record import Event, Group, Record
+from .turn import Event, StoredTurn
 
 _Status: TypeAlias = Literal["open", "concluded"]
 
@@ -96,7 +96,7 @@ def changes(events: Iterable[Event], turn: int) -> tuple[Effort, ...]:
     return tuple(filter(None, map(changed, events, repeat(turn))))
 
 
-def left_by(turn: Group | Record) -> tuple[Effort, ...]:
+def left_by(turn: StoredTurn) -> tuple[Effort, ...]:
     """Return the efforts whose status a turn changed, as each change left them, oldest first."""
     return changes(turn.events, turn.turn)
 

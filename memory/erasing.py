@@ -13,9 +13,9 @@ from ..prompts.loader import render
 from .efforts import Effort
 from .messages import Message, compact, text, with_content
 from .recalled import recalled, result_of
-from .record import Event, Record, Session, Status, Tip
 from .state_block import as_users_see
 from .tool_names import MEMORY_TOOLS
+from .turn import Event, Session, Status, StoredTurn, Tip
 
 _SHORTEST = 16
 """Bytes of the shortest text that is looked for: an "OK." stands in many turns."""
@@ -71,7 +71,7 @@ class Carried:
     logs: frozenset[str] = frozenset()
 
     def with_leftovers(
-        self, anchor: Mapping[str, str], record: Record, before: Mapping[str, str]
+        self, anchor: Mapping[str, str], record: StoredTurn, before: Mapping[str, str]
     ) -> "Carried":
         """Return it with the fields of a turn's state block that no turn of its past wrote.
 
@@ -89,7 +89,7 @@ class Target:
     `before` has the efforts that it changed, and `anchor` the state block, as they were before it.
     """
 
-    record: Record
+    record: StoredTurn
     before: Mapping[str, Effort] = field(default_factory=dict)
     anchor: Mapping[str, str] = field(default_factory=dict)
 
@@ -111,7 +111,7 @@ class Target:
         logs = {*self.record.efforts, *(name for name, _ in texts if name)}
         return Carried(frozenset(texts), frozenset(fields), frozenset(logs))
 
-    def tombstone(self) -> Record:
+    def tombstone(self) -> StoredTurn:
         """Return the turn, or a command, without its texts: place and names of efforts stay."""
         events: list[Event] = []
         for event in self.record.events:
@@ -129,7 +129,7 @@ class Target:
         status: Status = "command" if self.record.status == "command" else "erased"
         return replace(self.record, messages=(), events=tuple(events), status=status)
 
-    def without(self, record: Record, carried: Carried) -> tuple[Record, Carried]:
+    def without(self, record: StoredTurn, carried: Carried) -> tuple[StoredTurn, Carried]:
         """Return a later record without what it has from the turn, and what is carried on."""
         has_turn = any(map(self._is_recalled, record.messages))
         while True:
@@ -161,7 +161,7 @@ class Target:
         """Return the fields of a later state block that are not the turn's."""
         return {name: text for name, text in anchor.items() if (name, text) not in carried.fields}
 
-    def quoted_by(self, records: Iterable[Record]) -> Iterator[Tip]:
+    def quoted_by(self, records: Iterable[StoredTurn]) -> Iterator[Tip]:
         """Yield the records that have a whole text of the turn, or are other versions of it.
 
         An edit of some messages keeps the ids of the others. An error result is no text of its own,

@@ -9,8 +9,8 @@ from rapidfuzz import fuzz
 
 from .efforts import Effort
 from .names import is_qualified, parted, qualified
-from .record import Session, Tip
 from .search.terms import query_terms, words
+from .turn import Session, Tip
 from .veto import differ
 
 Field: TypeAlias = Literal["Facts", "Rules"]

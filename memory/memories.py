@@ -8,8 +8,8 @@ from .archive.protocol import Archive
 from .attention.law import Attention, Explanation
 from .errors import CommandError
 from .facts import is_fact
-from .record import Session, Tip
 from .settings import ATTENTION_THRESHOLD
+from .turn import Session, Tip
 from .view import past
 
 _ALIKE = 0.5

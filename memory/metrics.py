@@ -8,11 +8,11 @@ from typing import Any, NamedTuple, cast
 
 from .messages import Message, call_id, calls, is_call, speaks
 from .recalled import result_of
-from .record import Event, Record
 from .state_block import as_users_see
 from .tokens import TokenCounter, count_message
 from .tokens import count as count_tokens
 from .tool_names import MEMORY_TOOLS
+from .turn import Event, StoredTurn
 
 _SOON = 2  # turns after an automatic collapse in which a new expansion shows that it came too early
 
@@ -215,7 +215,7 @@ MEANINGS: Mapping[str, str] = {
 """What each figure of a report means."""
 
 
-def report(records: Sequence[Record], count: TokenCounter = count_tokens) -> Report:
+def report(records: Sequence[StoredTurn], count: TokenCounter = count_tokens) -> Report:
     """Return the metrics of consecutive turns and the commands between them, oldest first.
 
     `count` counts the messages of turns that were committed without their cost.
@@ -261,7 +261,7 @@ def report(records: Sequence[Record], count: TokenCounter = count_tokens) -> Rep
     )
 
 
-def _in_order(record: Record) -> Iterator[Event]:
+def _in_order(record: StoredTurn) -> Iterator[Event]:
     """Yield the events of a turn in the order in which they happened.
 
     The archive has what the calls sent behind the others; the results of the memory's tools tell
@@ -412,7 +412,7 @@ def _with_parts(log: _Shown | None, turn: int, event: Event) -> _Shown:
     return _Shown(tokens, turns, turn)
 
 
-def _context(records: Sequence[Record], count: TokenCounter) -> Iterator[tuple[int, Event]]:
+def _context(records: Sequence[StoredTurn], count: TokenCounter) -> Iterator[tuple[int, Event]]:
     """Yield the cost of each turn.
 
     That of a turn which broke off, and of a history which was adopted, is counted here.

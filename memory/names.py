@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote
 
 from ..prompts.loader import render
 from .errors import ToolError
-from .record import Session
+from .turn import Session
 
 _RANGE = re.compile(r"\s*(\d{1,9})\s*(?:[-–]\s*(\d{1,9})\s*)?")
 """A turn, or two with a dash between them; no session has a turn of ten digits."""

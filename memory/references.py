@@ -28,11 +28,11 @@ from .keywords import (
 from .messages import Message, answered, call_id, calls, text
 from .names import SLUG_LENGTH, hyphenated, is_qualified, parted
 from .recalled import result_of
-from .record import Event
 from .running_turn import RunningTurn
 from .search.languages import language, stemmed
 from .search.terms import CJK, content, folded, long_enough, spellings, stem, words
 from .transcript import visible_text
+from .turn import Event
 
 _TOKEN = re.compile(f"[{CJK}]|[^-{CJK}]+")
 """A word of a name; in scripts without spaces each character is one."""

@@ -19,10 +19,10 @@ from .locks import CACHES
 from .messages import Message, length
 from .names import is_qualified, parted, session_called, slug
 from .recalled import Recalled, recalled
-from .record import Record
 from .search.embeddings import Embedder
 from .settings import Settings
 from .tokens import TokenCounter
+from .turn import StoredTurn
 from .view import ArchiveView, fences_of
 
 _SHOWN = 160
@@ -43,7 +43,7 @@ T = TypeVar("T")
 class Made(NamedTuple):
     """What was made of a record, and whether it depends on nothing else."""
 
-    record: Record
+    record: StoredTurn
     is_alone: bool
     value: Any
 
@@ -102,11 +102,13 @@ class RunningTurn:
         """The fences of the session."""
         return self.own_fences or fences_of(self.view.archive, self.view.session, self.count)
 
-    def messages(self, record: Record) -> tuple[Message, ...]:
+    def messages(self, record: StoredTurn) -> tuple[Message, ...]:
         """Return the messages of a committed turn as they were sent, recalled text included."""
         return self.once(("sent",), record, self.view.messages)
 
-    def once(self, form: tuple[Hashable, ...], record: Record, make: Callable[[Record], T]) -> T:
+    def once(
+        self, form: tuple[Hashable, ...], record: StoredTurn, make: Callable[[StoredTurn], T]
+    ) -> T:
         """Return what `make` makes of a record, cached by form until the record reads otherwise.
 
         What quotes other turns is made again when it is read again: those may have been erased.

@@ -11,8 +11,8 @@ import snowballstemmer
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from .errors import SettingsError
-from .record import without_controls
 from .serialised import clean
+from .turn import without_controls
 
 _log = logging.getLogger("ebbtide.config")
 

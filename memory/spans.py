@@ -13,9 +13,8 @@ from typing import TypeAlias
 from .efforts import EffortState
 from .messages import Message, answered, calls
 from .recalled import result_of
-from .record import Event, Record
 from .tool_names import DECIDING
-from .transcript import Logged
+from .turn import Event, StoredTurn
 
 Span: TypeAlias = tuple[str, int, int]
 """An effort, the place of its first message in the turn, and the place after its last one."""
@@ -80,7 +79,7 @@ def event_of(messages: Sequence[Message], state: EffortState) -> tuple[Event, ..
     return ({"type": "spans", "spans": [[*part] for part in parts]},)
 
 
-def kept(turn: Logged) -> list[Span]:
+def kept(turn: StoredTurn) -> list[Span]:
     """Return the spans of a committed turn, none if all of it belongs to each of its efforts."""
     for event in turn.events:
         if event["type"] == "spans":
@@ -88,7 +87,7 @@ def kept(turn: Logged) -> list[Span]:
     return []
 
 
-def narrowed(turn: Record, effort: str) -> Record:
+def narrowed(turn: StoredTurn, effort: str) -> StoredTurn:
     """Return a turn with what it has of an effort."""
     parts = kept(turn)
     if not parts or all(name != effort for name, _, _ in parts):

@@ -3,16 +3,15 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from ..prompts.loader import render
 from .fences import LONGEST_NAME, NAME, role_of
 from .messages import Growing, Message, arguments, calls, spoken, text
 from .recalled import SPEAKING, recalled
-from .record import Group, Record
 from .state_block import START, blocks, without_blocks
 from .tokens import TokenCounter, slices
 from .tool_names import MEMORY_TOOLS
+from .turn import StoredTurn
 
 INDENT = "  "
 """What each line of a message but its first begins with in a log: so no message can add lines of
@@ -43,9 +42,6 @@ _NOT_IN_LABELS, _NOT_IN_NAMES = re.compile(r"[^\w.-]"), re.compile(r"[^\w .@'-]"
 # Other types of messages speak by their own name.
 _SPEAKERS = {"human": "user", "ai": "assistant"}
 
-Logged: TypeAlias = Group | Record
-"""A turn, stored or running."""
-
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
@@ -56,10 +52,10 @@ class Offsets:
     end: int
 
 
-def transcript(turns: Iterable[Logged]) -> str:
+def transcript(turns: Iterable[StoredTurn]) -> str:
     r"""Render turns as text, each under a line with its number; erased ones have a notice.
 
-    >>> turn = Group(3, (HumanMessage("Which port?"),), at="")
+    >>> turn = StoredTurn(3, (HumanMessage("Which port?"),), at="")
     >>> transcript([turn])
     '[turn 3]\nuser: Which port?'
     """

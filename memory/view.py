@@ -13,10 +13,10 @@ from .fences import Fences
 from .messages import Message
 from .names import is_qualified, parted, qualified, session_called, session_name
 from .recalled import Recalled, restored
-from .record import Event, Group, Record, Session, Tip
 from .spans import narrowed
 from .tokens import TokenCounter
-from .transcript import Logged, entries, excerpted
+from .transcript import entries, excerpted
+from .turn import Event, Session, StoredTurn, Tip
 
 _CHUNK = 200
 """Turns read in one query, so that the records of a long session do not fill the memory."""
@@ -33,8 +33,8 @@ class ArchiveView:
     archive: Archive
     session: Session
     tip: Tip
-    running: Group
-    read: dict[int, Record] | None = field(default=None, compare=False, repr=False)
+    running: StoredTurn
+    read: dict[int, StoredTurn] | None = field(default=None, compare=False, repr=False)
     """The turns that were read, kept while a turn runs."""
     _branches: dict[tuple[Session, Tip], Branch] = field(
         default_factory=dict, compare=False, repr=False
@@ -52,7 +52,7 @@ class ArchiveView:
         """Return the view as it was right after an earlier turn."""
         return past(self.archive, self.session, replace(self.tip, turn=turn))
 
-    def turns(self, numbers: Sequence[int]) -> tuple[Record, ...]:
+    def turns(self, numbers: Sequence[int]) -> tuple[StoredTurn, ...]:
         """Return the visible records with these numbers, as the archive stores them."""
         if self.read is None or not numbers:
             return self.branch.turns(numbers) if numbers else ()
@@ -62,7 +62,7 @@ class ArchiveView:
                 self.read[record.turn] = record
         return tuple(filter(None, map(self.read.get, wanted)))
 
-    def messages(self, record: Record) -> tuple[Message, ...]:
+    def messages(self, record: StoredTurn) -> tuple[Message, ...]:
         """Return the messages of a record as they were sent, recalled text included."""
         return tuple(
             restored(message, self.recall) if message.type == "tool" else message
@@ -163,12 +163,12 @@ class ArchiveView:
             return _turns_about(*elsewhere) if elsewhere else ()
         return self.branch.turns_of(effort_id)
 
-    def log(self, effort_id: str, *, running: bool = False) -> tuple[Logged, ...]:
+    def log(self, effort_id: str, *, running: bool = False) -> tuple[StoredTurn, ...]:
         """Return the raw log of an effort; `running` adds the running turn at its end."""
-        turns: tuple[Logged, ...] = self.turns_of(effort_id, self.log_turns(effort_id))
+        turns: tuple[StoredTurn, ...] = self.turns_of(effort_id, self.log_turns(effort_id))
         return (*turns, self.running) if running else turns
 
-    def turns_of(self, effort_id: str, numbers: Sequence[int]) -> tuple[Record, ...]:
+    def turns_of(self, effort_id: str, numbers: Sequence[int]) -> tuple[StoredTurn, ...]:
         """Return what committed turns with these numbers have of an effort, in its session.
 
         Of another session only the turns of this effort on the newest branch are seen.
@@ -176,7 +176,7 @@ class ArchiveView:
         name = parted(effort_id)[1]
         return tuple(map(narrowed, self.whole_turns_of(effort_id, numbers), repeat(name)))
 
-    def whole_turns_of(self, effort_id: str, numbers: Sequence[int]) -> tuple[Record, ...]:
+    def whole_turns_of(self, effort_id: str, numbers: Sequence[int]) -> tuple[StoredTurn, ...]:
         """Return what `turns_of` does, each turn with all that it has."""
         if not is_qualified(effort_id):
             return self.turns(numbers)
@@ -230,16 +230,16 @@ def _turns_about(view: ArchiveView, effort: Effort) -> tuple[int, ...]:
 
 def past(archive: Archive, session: Session, tip: Tip) -> ArchiveView:
     """Return the view of a state in which no turn is running."""
-    return ArchiveView(archive, session, tip, Group(turn=0, messages=(), at=""))
+    return ArchiveView(archive, session, tip, StoredTurn(turn=0, messages=(), at=""))
 
 
-def every_turn(archive: Archive, session: Session, tip: Tip) -> Iterator[Record]:
+def every_turn(archive: Archive, session: Session, tip: Tip) -> Iterator[StoredTurn]:
     """Yield all turns up to a tip, oldest first."""
     for first in range(1, tip.turn + 1, _CHUNK):
         yield from archive.at(session, tip).turns(range(first, first + _CHUNK))
 
 
-def every_commit(archive: Archive, session: Session, tip: Tip) -> Iterator[Record]:
+def every_commit(archive: Archive, session: Session, tip: Tip) -> Iterator[StoredTurn]:
     """Yield all turns up to a tip, oldest first, and the commands by hand between them."""
     for first in range(0, tip.turn + 1, _CHUNK):
         yield from archive.at(session, tip).turns(range(first, first + _CHUNK), commands=True)

@@ -17,10 +17,10 @@ from ..memory.efforts import EffortState, happened
 from ..memory.errors import SessionNotFoundError
 from ..memory.messages import answered, text
 from ..memory.put_right import put_right
-from ..memory.record import SHORT_ID, Session, Tip
 from ..memory.references import referenced
 from ..memory.salience.compress import outgrown
 from ..memory.settings import Settings
+from ..memory.turn import SHORT_ID, Session, Tip
 from ..memory.view import ArchiveView, past
 from .command import commit_command
 from .turn.arrivals import (

@@ -15,11 +15,11 @@ from ..memory.banners import banner_of
 from ..memory.errors import ArchiveError, EmbeddingError
 from ..memory.locks import CACHES
 from ..memory.metrics import cost
-from ..memory.record import SHORT_ID, Record, Session, Tip
 from ..memory.search.embeddings import EMBEDDED_TURNS
 from ..memory.settings import Settings
 from ..memory.state_block import as_users_see
 from ..memory.tool_names import MEMORY_TOOLS
+from ..memory.turn import SHORT_ID, Session, StoredTurn, Tip
 from .turn.langchain_messages import archived
 from .turn.parts import READ_CACHE_SECONDS, AgentParts
 from .turn.recovery import commit
@@ -54,7 +54,7 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
         return {**commit_update(record, str(messages[-1].id)), **stored}
 
 
-def _at_once(record: Record, began: str) -> str:
+def _at_once(record: StoredTurn, began: str) -> str:
     """Return the banner that names this turn and another one that was answered meanwhile."""
     other, at = record.beside or (Tip(), "")
     if at < began:
@@ -79,7 +79,7 @@ def _committed(
     session: Session,
     parts: AgentParts,
     events: tuple[Mapping[str, Any], ...],
-) -> Record:
+) -> StoredTurn:
     """Commit the running turn with these events and its cost, embed it, and invalidate caches."""
     archive, tip = parts.archive, tip_of(state)
     # Also a turn that ends with a result: of a tool that answers directly, or structured output.

@@ -21,7 +21,7 @@ from ebbtide import DiskArchive, EbbtideMiddleware, create_memory_agent
 from ebbtide.graph.commands.look import ShownContext
 from ebbtide.memory.archive.database import FILE
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Record, Session, Tip
+from ebbtide.memory.turn import Session, StoredTurn, Tip
 from ebbtide.nodes.turn.state import unpacked
 from ebbtide.nodes.turn.updates import tip_of
 from tests.doubles import ScriptedModel
@@ -62,7 +62,7 @@ class Talk:
         found: dict[str, Any] = await self.agent.ainvoke({"messages": words}, THREAD)
         return found
 
-    def records(self, values: dict[str, Any]) -> tuple[Record, ...]:
+    def records(self, values: dict[str, Any]) -> tuple[StoredTurn, ...]:
         """Return the turns that a state can see."""
         tip, sessions = tip_in(values), [Session(user, "") for user in self.archive.users()]
         if not tip.turn:  # the first turn was cut short

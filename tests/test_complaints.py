@@ -16,8 +16,8 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from ebbtide import DiskArchive, Settings, create_memory_agent, erase
 from ebbtide.memory.fences import NAME
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Session
 from ebbtide.memory.transcript import indented
+from ebbtide.memory.turn import Session
 from tests.agents import THREAD, talk
 from tests.constants import constants
 from tests.doubles import call, together

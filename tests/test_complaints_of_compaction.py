@@ -10,7 +10,7 @@ from langchain_core.messages import BaseMessage
 
 from ebbtide import DiskArchive, Settings
 from ebbtide.memory.archive.transfer import read
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import ScriptedModel, call
 

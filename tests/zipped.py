@@ -2,7 +2,7 @@
 
 import zlib
 
-from ebbtide.memory.archive.records import unzipped, zipped
+from ebbtide.memory.archive.rows import unzipped, zipped
 
 _HEAD = zipped("")[:2]
 """What all of it begins with: zlib's header."""

@@ -15,11 +15,11 @@ from ...memory.errors import (
     TipNotFoundError,
 )
 from ...memory.questions import Asks, Question
-from ...memory.record import Record, Tip
 from ...memory.settings import Settings, resolve
 from ...memory.state_block import ANCHOR_TOKENS, limited, newest
 from ...memory.tokens import fit_end
 from ...memory.transcript import transcript
+from ...memory.turn import StoredTurn, Tip
 from ...memory.view import fences_of
 from ...nodes.turn.arrivals import SplitInput, told_apart
 from ...nodes.turn.recovery import commit_unfinished, state_at
@@ -241,7 +241,7 @@ def rebuild_anchor(
     return Rebuilt(anchor, "model" if new_block else "block")
 
 
-def _newest_block(records: Sequence[Record]) -> dict[str, str] | None:
+def _newest_block(records: Sequence[StoredTurn]) -> dict[str, str] | None:
     """Return the newest complete state block in the model's answers, None without one."""
     messages = (message for turn in reversed(records) for message in reversed(turn.messages))
     answers = (message.content for message in messages if message.type == "ai")
@@ -249,7 +249,7 @@ def _newest_block(records: Sequence[Record]) -> dict[str, str] | None:
     return next(filter(None, blocks), None)
 
 
-def _ask_for_anchor(thread: Thread, records: Sequence[Record]) -> Asks[str]:
+def _ask_for_anchor(thread: Thread, records: Sequence[StoredTurn]) -> Asks[str]:
     """Ask the model for an anchor of these turns; of a log that is too long it gets the end."""
     count = thread.parts.count
     fences = fences_of(thread.parts.archive, thread.session, count)

@@ -17,7 +17,6 @@ from ...memory.errors import CommandError, SessionNotFoundError, ToolError
 from ...memory.messages import Message
 from ...memory.metrics import Report as Report  # noqa: PLC0414 (exported with the commands)
 from ...memory.metrics import report, without_calls
-from ...memory.record import SHORT_ID, Record, Status
 from ...memory.running_turn import RunningTurn
 from ...memory.serialised import stored_form
 from ...memory.settings import Settings
@@ -26,6 +25,7 @@ from ...memory.tool_names import MEMORY_TOOLS
 from ...memory.tools.effort_status import effort_status
 from ...memory.tools.search_efforts import search_efforts
 from ...memory.transcript import first_words
+from ...memory.turn import SHORT_ID, Status, StoredTurn
 from ...memory.valid_history import with_own_ids
 from ...memory.view import every_commit
 from ...nodes.assemble_context import working_context
@@ -112,7 +112,7 @@ def verify(agent: Agent, config: RunnableConfig) -> tuple[Finding, ...]:
     return (*archive.verify(session), *unnamed)
 
 
-def _line(record: Record) -> TurnLine:
+def _line(record: StoredTurn) -> TurnLine:
     said = first_words(record.messages, _SHOWN)
     return TurnLine(record.turn, record.efforts, record.at, said, record.status)
 

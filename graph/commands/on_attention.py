@@ -5,7 +5,7 @@ from langchain_core.runnables import RunnableConfig
 from ...memory.attention.law import Explanation as Explanation  # noqa: PLC0414 (exported with the commands)
 from ...memory.errors import CommandError
 from ...memory.memories import UserMemories
-from ...memory.record import Session
+from ...memory.turn import Session
 from ...nodes.turn.session import user_of
 from .threads import Agent, on_a_thread, place_of
 

@@ -29,9 +29,9 @@ from ...memory.errors import (
 )
 from ...memory.messages import answered
 from ...memory.questions import Asks, What
-from ...memory.record import SHORT_ID, Session, Tip
 from ...memory.serialised import clean
 from ...memory.settings import Settings, resolve
+from ...memory.turn import SHORT_ID, Session, Tip
 from ...memory.view import ArchiveView, past
 from ...nodes.ask import drive
 from ...nodes.command import commit_command

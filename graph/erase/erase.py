@@ -17,9 +17,9 @@ from ...memory.errors import (
     TurnArrivedError,
     TurnRunningError,
 )
-from ...memory.record import Session, Tip
 from ...memory.settings import user_named
 from ...memory.tools.summary import summarise
+from ...memory.turn import Session, Tip
 from ...memory.view import every_turn, fences_of
 from ...nodes.turn.arrivals import told_apart, unarchived
 from ...nodes.turn.langchain_messages import stored_messages

@@ -6,10 +6,10 @@ from typing import Any
 from sqlalchemy import Connection, Select, delete, exists, select
 
 from ..attachments import Texts
-from ..record import Session
 from ..serialised import fingerprint
+from ..turn import Session
 from .database import upsert
-from .records import unzipped, zipped
+from .rows import unzipped, zipped
 from .schema import attached, attachments, users
 
 _SAME = (attached.c.owner == attachments.c.owner) & (attached.c.digest == attachments.c.digest)

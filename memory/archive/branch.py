@@ -16,15 +16,15 @@ from ..dates import When
 from ..efforts import Effort
 from ..errors import ArchiveFormatError, ArchiveUnavailableError, SessionNotFoundError
 from ..locks import CACHES
-from ..record import Record, Session, Tip
 from ..search.embeddings import QueryEmbedding
 from ..serialised import clean
+from ..turn import Session, StoredTurn, Tip
 from .database import Database
 from .index import any_of, look_up
 from .lineage import RECORDS, Lineage, SessionRow, Snapshot, weight
 from .protocol import Branch, EffortList, Found, Pointing, Saved
 from .query import pointing
-from .records import state_of
+from .rows import state_of
 from .schema import turns
 from .search import first_distinct, search
 
@@ -82,7 +82,7 @@ class Reader:
         self._database, self._thread = database, _ThreadState()
         self._sessions: LRUCache[Any, tuple[float, SessionRow]] = LRUCache(_SNAPSHOTS)
         self._snapshots: LRUCache[Any, Snapshot] = LRUCache(_SNAPSHOTS)
-        self._records: LRUCache[Any, Record] = LRUCache(RECORDS, weight)
+        self._records: LRUCache[Any, StoredTurn] = LRUCache(RECORDS, weight)
 
     @contextmanager
     def together(self, since: float = 0.0) -> Iterator[None]:
@@ -137,7 +137,7 @@ class Reader:
             return self._snapshots.get((self._edition(session), tip))
 
     def take(
-        self, session: Session, row: SessionRow, record: Record, snapshot: Snapshot, at: float
+        self, session: Session, row: SessionRow, record: StoredTurn, snapshot: Snapshot, at: float
     ) -> None:
         """Cache what was just committed after all turns of a session, so that it is not read."""
         after = replace(row, turns=row.turns + 1, newest=snapshot.row)
@@ -270,7 +270,7 @@ class SqlBranch(Branch):
     def ids(self, numbers: Sequence[int]) -> Mapping[int, str]:
         return self._ask(*self._place, {}, Lineage.ids, numbers)
 
-    def turns(self, numbers: Sequence[int], *, commands: bool = False) -> tuple[Record, ...]:
+    def turns(self, numbers: Sequence[int], *, commands: bool = False) -> tuple[StoredTurn, ...]:
         read = Lineage.commits if commands else Lineage.turns
         return self._ask(*self._place, (), read, numbers)
 

@@ -10,17 +10,17 @@ from typing import Any, Self, cast
 
 from sqlalchemy import Connection, bindparam, case, insert, select, update
 
-from ..attachments import Texts, references
+from ..attachments import references
 from ..efforts import changed, left_by
 from ..errors import SessionNotFoundError, TipNotFoundError
 from ..names import session_name
-from ..record import Group, Part, Record, Session, Tip, commit_id
 from ..search.passages import passages
+from ..turn import Part, Session, StoredTurn, Tip, commit_id
 from . import attachments, parts
 from .database import added
 from .index import Rows, add_terms, headings, layout, postings, preset
-from .lineage import RECORD, Lineage, Segment, SessionRow, Snapshot, listed_under
-from .records import columns, packed, parted_state, record_of, storable, unzipped, zipped
+from .lineage import STORED_TURN, Lineage, Segment, SessionRow, Snapshot, listed_under
+from .rows import columns, packed, parted_state, storable, turn_of, unzipped, zipped
 from .schema import (
     ANCHOR,
     blocks,
@@ -36,7 +36,7 @@ from .schema import (
     users,
 )
 
-_STORED = select(*RECORD).where(
+_STORED = select(*STORED_TURN).where(
     turns.c.hash == bindparam("id"), turns.c.session == bindparam("of_session")
 )
 _LOCK = select(sessions.c.id).where(sessions.c.id == bindparam("of_session")).with_for_update()
@@ -63,12 +63,12 @@ _UPDATE_SESSION = (
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A record and the values of its rows, but the numbers that its place in the archive gives it.
+    """A turn and the values of its rows, but the numbers that its place in the archive gives it.
 
     It is made before the transaction, in which other writers wait: only inserts are left then.
     """
 
-    record: Record
+    turn: StoredTurn
     row: Mapping[str, Any]
     anchor: str | None
     said: Rows
@@ -78,50 +78,33 @@ class Prepared:
     parts: Sequence[Mapping[str, Any]] = ()
 
     @classmethod
-    def of(
-        cls,
-        record: Record,
-        nonce: str,
-        state: Mapping[str, Any] | None,
-        files: Texts,
-        content: str | None = None,
-    ) -> Self:
-        """Prepare a record with its large `files`."""
-        said_in = passages(record.messages)
-        rest, anchor = parted_state(state)
+    def of(cls, turn: StoredTurn) -> Self:
+        """Prepare a turn that has its id."""
+        said_in = passages(turn.messages)
+        rest, anchor = parted_state(turn.state)
         row = {
-            **columns(record),
-            "nonce": nonce,
+            **columns(turn),
             "passages": layout(said_in),
             "state": None if rest is None else zipped(packed(rest)),
-            "content": content,
         }
         return cls(
-            record,
+            replace(turn, state=None, attachments={}, part=""),
             row,
             None if anchor is None else packed(anchor),
-            postings(said_in, preset(record)),
-            headings(record),
-            attachments.compressed(files),
-            [*references(message.content for message in record.messages)],
+            postings(said_in, preset(turn)),
+            headings(turn),
+            attachments.compressed(turn.attachments),
+            [*references(message.content for message in turn.messages)],
         )
 
     @classmethod
-    def of_group(cls, tip: Tip, group: Group, chain: Sequence[Part] = ()) -> Self:
-        """Prepare a group after `tip`; `chain` are the parts that it joins."""
-        group = storable(group)
-        record = Record(
-            tip.turn + (group.status != "command"),
-            commit_id(group.nonce, tip.id, group.content),
-            tip.id,
-            group.messages,
-            group.at,
-            group.efforts,
-            group.events,
-            group.status,
-        )
-        new = cls.of(record, group.nonce, group.state, group.attachments)
-        return replace(new, parts=parts.places(chain, group))
+    def after(cls, tip: Tip, turn: StoredTurn, chain: Sequence[Part] = ()) -> Self:
+        """Prepare a new turn after `tip`; `chain` are the parts that it joins."""
+        turn = storable(turn)
+        number = tip.turn + (turn.status != "command")
+        own_id = commit_id(turn.nonce, tip.id, turn.hashed)
+        new = cls.of(replace(turn, turn=number, id=own_id, parent=tip.id))
+        return replace(new, parts=parts.places(chain, turn))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +114,7 @@ class Committed:
     `before` is None if the record was stored before.
     """
 
-    record: Record
+    record: StoredTurn
     snapshot: Snapshot
     before: Snapshot | None = None
 
@@ -144,9 +127,9 @@ def commit(
     A turn's number is the one after its parent's, a command's that of its parent, whatever the
     tip says. Raises `TipNotFoundError` if the user has no turn of the tip.
     """
-    stored = connection.execute(_STORED, {"of_session": session.id, "id": new.record.id}).first()
+    stored = connection.execute(_STORED, {"of_session": session.id, "id": new.turn.id}).first()
     if stored is not None:  # what was committed first stays, even if its events differ
-        record = record_of(stored)
+        record = turn_of(stored)
         return Committed(record, cast("Snapshot", Snapshot.of(connection, session, record.tip)))
     if snapshot is None:
         snapshot = Snapshot.of(connection, session, tip)
@@ -157,9 +140,9 @@ def commit(
         snapshot = Snapshot.of(connection, session, tip)
     if snapshot is None:
         raise TipNotFoundError(tip.id, tip.turn)
-    number = sum(parent.turn for parent in parents) + (new.record.status != "command")
-    new = replace(new, record=replace(new.record, turn=number))
-    return Committed(new.record, write(connection, session, new, snapshot), snapshot)
+    number = sum(parent.turn for parent in parents) + (new.turn.status != "command")
+    new = replace(new, turn=replace(new.turn, turn=number))
+    return Committed(new.turn, write(connection, session, new, snapshot), snapshot)
 
 
 def session_row(connection: Connection, session: Session) -> SessionRow:
@@ -182,7 +165,7 @@ def write(
     connection: Connection, session: SessionRow, new: Prepared, snapshot: Snapshot
 ) -> Snapshot:
     """Write a record after the snapshot of its parent, with the rows by which it is found."""
-    record, number = new.record, turn_id(session.id, session.turns + 1)
+    record, number = new.turn, turn_id(session.id, session.turns + 1)
     segments = _segments(connection, session.id, record, snapshot)
     run, place = segments[0].run, segments[0].last
     lineage = Lineage(lambda: connection, session, snapshot)
@@ -216,7 +199,11 @@ def write(
 
 
 def add_changes(
-    connection: Connection, session: SessionRow, at: Mapping[str, int], record: Record, terms: Rows
+    connection: Connection,
+    session: SessionRow,
+    at: Mapping[str, int],
+    record: StoredTurn,
+    terms: Rows,
 ) -> None:
     """Write the changes of efforts in a record with the `terms` of their headings.
 
@@ -244,7 +231,7 @@ def _block(connection: Connection, number: int, text: str, snapshot: Snapshot) -
 
 
 def _segments(
-    connection: Connection, session: int, record: Record, snapshot: Snapshot
+    connection: Connection, session: int, record: StoredTurn, snapshot: Snapshot
 ) -> tuple[Segment, ...]:
     """Return the segments of a record after those of its parent; extend a run, or begin one."""
     before = snapshot.segments

@@ -8,11 +8,11 @@ from uuid import uuid4
 from sqlalchemy import ColumnElement, Connection, Table, delete, false, not_, or_, select, update
 
 from ..names import session_name
-from ..record import Session
+from ..turn import Session
 from . import attachments, facts, parts
 from .erasures import Scope, scope_of, to_sweep, unpost
 from .lineage import Segment, SessionRow
-from .records import record_of
+from .rows import turn_of
 from .schema import (
     OF_RUNS,
     PASSAGE_BITS,
@@ -87,7 +87,7 @@ def _delete(scope: Scope) -> None:
         if row.place <= seen.get(row.run, 0):
             kept, newest = kept + 1, row.id
         else:
-            unpost(scope, row.id, record_of(row))
+            unpost(scope, row.id, turn_of(row))
     own_runs = select(runs.c.id).where(runs.c.session == session)
     for table in OF_RUNS:
         connection.execute(delete(table).where(table.c.run.in_(own_runs), _unseen(table, seen)))

@@ -8,9 +8,9 @@ from typing import Any, Self
 from sqlalchemy import Connection, func, select
 
 from ..names import session_name
-from ..record import Session, Tip
 from ..search.ranking import Rare, Topics, rarity, score
 from ..search.terms import further_terms, naming_terms, query_terms, tells, title_terms
+from ..turn import Session, Tip
 from .index import among, any_of
 from .lineage import TIP, Lineage, Segment, SessionRow, Snapshot, effort_of
 from .protocol import Elsewhere

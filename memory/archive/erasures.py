@@ -13,14 +13,14 @@ from ..efforts import Effort
 from ..erasing import Carried, Erased, Target
 from ..errors import TipNotFoundError, TurnNotFoundError
 from ..names import qualified
-from ..record import Event, Record, Session, Tip
 from ..search.passages import passages
 from ..serialised import clean
+from ..turn import Event, Session, StoredTurn, Tip
 from . import attachments, facts, index, parts
 from .commit import add_changes
 from .database import upsert
-from .lineage import RECORD, Lineage, Segment, SessionRow, Snapshot, effort_of
-from .records import anchor_of, columns, packed, plain, record_of, remains, unzipped, zipped_json
+from .lineage import STORED_TURN, Lineage, Segment, SessionRow, Snapshot, effort_of
+from .rows import anchor_of, columns, packed, plain, remains, turn_of, unzipped, zipped_json
 from .schema import (
     ANCHOR,
     PASSAGE_BITS,
@@ -45,9 +45,8 @@ _CHUNK = 500
 """Records that are read at once, so that a long session is never in memory as a whole."""
 
 _COLUMNS = (
-    *RECORD,
-    *(turns.c.session, turns.c.run, turns.c.place),
-    *(turns.c.nonce, turns.c.state, turns.c.block, ANCHOR, turns.c.content),
+    *STORED_TURN,
+    *(turns.c.session, turns.c.run, turns.c.place, turns.c.state, turns.c.block, ANCHOR),
 )
 
 
@@ -123,11 +122,11 @@ class Scope:
         row = self.lineage(tip).row(turn, *_COLUMNS)
         if row is None:
             raise TurnNotFoundError(turn, tip.turn)
-        records = {str(row.hash): record_of(row)}
+        records = {str(row.hash): turn_of(row)}
         for other in self.turns():  # commands go with the turn that they follow
             follows = other.parent in records or (turn == 1 and other.turn == 0)
             if other.status == "command" and follows:
-                records[other.hash] = record_of(other)
+                records[other.hash] = turn_of(other)
         targets = [_target(self, record) for record in records.values()]
         self.count_rewritten()
         efforts, having = set[str](), set[int]()
@@ -156,7 +155,7 @@ class Scope:
         stale, elsewhere = _stale(self, efforts), _elsewhere(self, having)
         events = (event for record in records.values() for event in record.events)
         opened = tuple(event["effort"] for event in events if event["type"] == "opened")
-        quoting = {*targets[0].quoted_by(map(record_of, self.turns()))}
+        quoting = {*targets[0].quoted_by(map(turn_of, self.turns()))}
         quoted = tuple(sorted(quoting, key=attrgetter("turn", "id")))
         return Erased(turn, row.hash, quoted, stale, opened, elsewhere)
 
@@ -176,7 +175,7 @@ class Scope:
                 return event
             return {key: value for key, value in event.items() if key != "stale"} | fresh
 
-        record = record_of(row)
+        record = turn_of(row)
         after = replace(record, events=tuple(map(renewed, record.events)))
         if after != record:
             self.count_rewritten()
@@ -219,7 +218,7 @@ def to_sweep(connection: Connection) -> None:
     connection.execute(update(version).values(sweep=version.c.sweep + 1))
 
 
-def _target(scope: Scope, record: Record) -> Target:
+def _target(scope: Scope, record: StoredTurn) -> Target:
     """Return the turn to erase with what its erasure must know of the turn before it."""
     past = scope.lineage(Tip(record.turn - (record.status != "command"), record.parent))
     of_parent = turns.c.hash == record.parent, index.among(turns.c.session, scope.sessions)
@@ -242,7 +241,7 @@ def _bury(scope: Scope, target: Target) -> dict[tuple[int, int], Carried]:
             origin = buried if row.hash == buried else row.parent
             if origin not in carried or (row.run, row.place) in reached:
                 continue
-            record, before = record_of(row), carried[origin]
+            record, before = turn_of(row), carried[origin]
             if row.hash != buried:
                 after, before = target.without(record, before)
             else:
@@ -268,19 +267,20 @@ def _emptied_block(scope: Scope, row: Any, left: dict[str, str]) -> dict[str, st
     return left
 
 
-def _put(scope: Scope, row: Any, before: Record, after: Record) -> None:
+def _put(scope: Scope, row: Any, before: StoredTurn, after: StoredTurn) -> None:
     """Overwrite a record with one that lost text, and index that one for search."""
     connection = scope.connection
     unpost(scope, row.id, before)
     for table in (vectors, heading_vectors):
         connection.execute(delete(table).where(table.c.id.between(*index.places(row.id))))
-    shortened = after.content != before.content and after.status != "erased"
+    if after.status == "erased":
+        after = replace(after, nonce="")
+    elif after.hashed != before.hashed:
+        after = replace(after, content=remains(after))
     said_in = passages(after.messages)
-    content = remains(after) if shortened else row.content
-    values = {**columns(after), "passages": index.layout(said_in), "content": content}
+    values = {**columns(after), "passages": index.layout(said_in)}
     if after.status == "command":  # its mark is that of the turn that it follows
         del values["end"]
-    values["nonce"] = "" if after.status == "erased" else row.nonce
     connection.execute(update(turns).where(turns.c.id == row.id).values(values))
     connection.execute(delete(changes).where(changes.c.id.between(*index.places(row.id))))
     terms = index.postings(said_in, index.preset(after))
@@ -290,7 +290,7 @@ def _put(scope: Scope, row: Any, before: Record, after: Record) -> None:
     add_changes(connection, session, place, after, index.headings(after))
 
 
-def unpost(scope: Scope, turn: int, record: Record) -> None:
+def unpost(scope: Scope, turn: int, record: StoredTurn) -> None:
     """Take the terms of a turn, and of its changes of efforts, out of the search index."""
     connection, of = scope.connection, (scope.row.user, turn)
     terms = index.postings(passages(record.messages), index.preset(record))

@@ -12,14 +12,14 @@ from sqlalchemy import Connection, delete, select, update
 
 from ..attention.law import Memory
 from ..facts import BASE, Fact, Item, fact_id, fold, items, keywords_of, same
-from ..record import Record, Session, Tip
 from ..serialised import clean
 from ..state_block import newest
+from ..turn import Session, StoredTurn, Tip
 from .database import upsert
 from .index import among
 from .lineage import Lineage
 from .memories import FREE, lock, moment, put, row_of
-from .records import anchor_of, packed
+from .rows import anchor_of, packed
 from .schema import ANCHOR, facts, memories, sessions, turns, users
 
 _NEWEST_FIRST = (facts.c.at.desc(), facts.c.turn.desc(), facts.c.hash)
@@ -44,7 +44,7 @@ class Said:
         return tuple(item for item in self.items if item.field == "Rules")
 
 
-def items_of(record: Record, state: Mapping[str, Any] | None) -> tuple[Item, ...]:
+def items_of(record: StoredTurn, state: Mapping[str, Any] | None) -> tuple[Item, ...]:
     """Return what the state block after a turn says; a cut one is read as the model wrote it."""
     written = [event["anchor"] for event in record.events if event["type"] == "anchored"]
     if not written:
@@ -55,7 +55,7 @@ def items_of(record: Record, state: Mapping[str, Any] | None) -> tuple[Item, ...
 
 def said_of(
     connection: Connection,
-    record: Record,
+    record: StoredTurn,
     state: Mapping[str, Any] | None,
     said: tuple[Item, ...],
     parent: int,
@@ -73,7 +73,7 @@ def said_of(
 
 
 def remember(
-    connection: Connection, session: Session, lineage: Lineage, record: Record, said: Said
+    connection: Connection, session: Session, lineage: Lineage, record: StoredTurn, said: Said
 ) -> None:
     """Write what a turn's block does to the facts and rules of its user.
 
@@ -146,7 +146,7 @@ class _Known:
     def names(self, said: Iterable[Item]) -> set[str]:
         return {name for item in said if (name := self.name(item.text))}
 
-    def store(self, memory_id: str, item: Item, lineage: Lineage, record: Record) -> None:
+    def store(self, memory_id: str, item: Item, lineage: Lineage, record: StoredTurn) -> None:
         """Store an item that a turn said."""
         text = clean(item.text)
         values = {"session": lineage.session.id, "turn": record.turn, "at": record.at}

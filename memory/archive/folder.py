@@ -19,10 +19,10 @@ from ..attachments import named_files
 from ..compressions import as_data
 from ..errors import ArchiveError
 from ..names import is_qualified, safe_name
-from ..record import Record, Session
 from ..spans import kept, narrowed
+from ..turn import Session, StoredTurn
 from .page import manifest
-from .records import packed
+from .rows import packed
 from .sql import SqlArchive
 from .transfer import WholeSession, read
 
@@ -45,7 +45,7 @@ def export(archive: SqlArchive, session: Session, folder: str | os.PathLike[str]
     for name, data in named_files(whole.attachments, _contents(whole)).items():
         (target / _ATTACHMENTS).mkdir(exist_ok=True)
         (target / _ATTACHMENTS / name).write_bytes(data)
-    efforts = manifest([turn.record for turn in whole.turns])
+    efforts = manifest(whole.turns)
     (target / "manifest.yaml").write_text(efforts, "utf-8", newline="\n")
     names = json.dumps(asdict(session), ensure_ascii=False, indent=1) + "\n"
     # As JSON writes it: UTF-8 has no lone surrogates, which a name may have.
@@ -56,12 +56,12 @@ def _files(session: WholeSession) -> dict[str, list[Mapping[str, Any]]]:
     """Return the lines of each file by its name."""
     files = defaultdict[str, list[Mapping[str, Any]]](list, {_RAW: []})
     for turn in session.turns:
-        efforts = _efforts_of(turn.record)
+        efforts = _efforts_of(turn)
         for effort in efforts:
             name = f"{_EFFORTS}/{safe_name(effort)}.jsonl"
-            files[name].append(_line(narrowed(turn.record, effort)))
-        if not efforts or any(not name for name, _, _ in kept(turn.record)):
-            files[_RAW].append(_line(narrowed(turn.record, "")))
+            files[name].append(_line(narrowed(turn, effort)))
+        if not efforts or any(not name for name, _, _ in kept(turn)):
+            files[_RAW].append(_line(narrowed(turn, "")))
     files["compressed.jsonl"] = [
         {"id": number, **as_data(compression)} for number, compression in session.compressions
     ]
@@ -69,7 +69,7 @@ def _files(session: WholeSession) -> dict[str, list[Mapping[str, Any]]]:
     return files
 
 
-def _efforts_of(record: Record) -> Sequence[str]:
+def _efforts_of(record: StoredTurn) -> Sequence[str]:
     """Return the efforts of a turn, and those that a command by hand did something with."""
     if record.status != "command":
         return record.efforts
@@ -80,11 +80,11 @@ def _efforts_of(record: Record) -> Sequence[str]:
 def _contents(session: WholeSession) -> Iterator[Any]:
     """Yield the content of each message."""
     for turn in session.turns:
-        for message in turn.record.messages:
+        for message in turn.messages:
             yield message.content
 
 
-def _line(record: Record) -> Mapping[str, Any]:
+def _line(record: StoredTurn) -> Mapping[str, Any]:
     """Return a turn as a line; branches are told by `id` and `parent`."""
     return {
         "turn": record.turn,

@@ -18,9 +18,9 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
 from ..efforts import Effort, left_by
-from ..record import Event, Group, Record
 from ..search.passages import Passage
 from ..search.terms import indexed
+from ..turn import Event, StoredTurn
 from .schema import TERM_BITS, Listed, headed, is_sqlite, passage_id, said
 
 Rows: TypeAlias = Sequence[tuple[int, str]]
@@ -74,7 +74,7 @@ def language_event(language: str) -> tuple[Event, ...]:
     return () if language == "english" else ({"type": "language", "language": language},)
 
 
-def preset(turn: Group | Record) -> str:
+def preset(turn: StoredTurn) -> str:
     """Return the language in which a turn is indexed whatever its words show, "" for none."""
     events = (event for event in turn.events if event["type"] == "language")
     return str(next(events, {}).get("language", ""))
@@ -89,7 +89,7 @@ def postings(parts: Sequence[Passage], language: str) -> Rows:
     return [(place, _spaced(terms)) for place, terms in enumerate(by_passage) if terms]
 
 
-def headings(record: Record) -> Rows:
+def headings(record: StoredTurn) -> Rows:
     """Return the places of a turn's changes of efforts with the terms of the headings."""
     language = preset(record)
     return [*enumerate(_spaced(heading(effort, language)) for effort in left_by(record))]

@@ -20,12 +20,13 @@ from ..errors import SessionNotFoundError
 from ..locks import CACHES
 from ..messages import length
 from ..names import session_name
-from ..record import Record, Session, Tip
+from ..turn import Session, StoredTurn, Tip
 from .index import any_of
 from .protocol import EffortList
-from .records import record_of, unzipped
+from .rows import turn_of, unzipped
 from .schema import (
     ANCHOR,
+    STORED,
     TURN_BITS,
     changes,
     compressions,
@@ -61,7 +62,7 @@ _LARGE = 50_000
 """Characters of each further record that a large one counts as."""
 
 
-def weight(record: Record) -> int:
+def weight(record: StoredTurn) -> int:
     """Return as how many records one counts in the cache."""
     return min(RECORDS, 1 + length(record.messages) // _LARGE)
 
@@ -70,10 +71,7 @@ _SPARE = 8
 """Further changes that are read at once: an effort seldom changes its status more than twice."""
 
 TIP = (turns.c.turn, turns.c.hash)
-RECORD = (
-    *(turns.c.id, turns.c.turn, turns.c.hash, turns.c.parent, turns.c.status),
-    *(turns.c.at, turns.c.efforts, turns.c.events, turns.c.messages),
-)
+STORED_TURN = (turns.c.id, *STORED.values())
 
 
 def _in_segment(table: Any) -> tuple[Any, ...]:
@@ -100,7 +98,7 @@ _STATE = (
     .limit(1)
 )
 _COMMITS = (
-    select(*RECORD)
+    select(*STORED_TURN)
     .where(*_in_segment(turns), any_of(turns.c.turn, "numbers"))
     .order_by(turns.c.place)
 )
@@ -245,7 +243,7 @@ class Snapshot:
         last = row.turn if until is None else min(until, row.turn)
         return cls((own, *ancestors), last, number)
 
-    def after(self, record: Record, row: int, segments: tuple[Segment, ...]) -> "Snapshot":
+    def after(self, record: StoredTurn, row: int, segments: tuple[Segment, ...]) -> "Snapshot":
         """Return the snapshot of the turn that was committed to a row, so that it is not read."""
         # Other threads add to both.
         answers, efforts = _bounded(self.answers.copy()), self.efforts.copy()
@@ -313,7 +311,7 @@ class Lineage:
     connect: Callable[[], Connection]
     session: SessionRow
     snapshot: Snapshot
-    records: LRUCache[Any, Record] = field(default_factory=lambda: LRUCache(RECORDS, weight))
+    records: LRUCache[Any, StoredTurn] = field(default_factory=lambda: LRUCache(RECORDS, weight))
     edition: tuple[int, ...] = ()
 
     @property
@@ -348,24 +346,24 @@ class Lineage:
         rows = self.connection.execute(query, {"runs": [*last], **parameters}).all()
         return [row for row in rows if row.turn <= until and row.place <= last.get(row.run, -1)]
 
-    def turns(self, numbers: Sequence[int]) -> tuple[Record, ...]:
+    def turns(self, numbers: Sequence[int]) -> tuple[StoredTurn, ...]:
         """Return the records of these turns, ascending."""
         parts = [*self._by_segment(numbers)]
         keys = [(self.edition, one.run, number) for one, part in parts for number in part]
         with CACHES:
             by_number = {key[-1]: self.records[key] for key in keys if key in self.records}
         unread = [number for number in numbers if number not in by_number]
-        for row in self._rows(unread, (*RECORD, turns.c.run)):
-            record = by_number[row.turn] = record_of(row)
+        for row in self._rows(unread, (*STORED_TURN, turns.c.run)):
+            record = by_number[row.turn] = turn_of(row)
             with CACHES:
                 self.records[self.edition, row.run, row.turn] = record
         return tuple(by_number[number] for number in sorted(by_number))
 
-    def commits(self, numbers: Sequence[int]) -> tuple[Record, ...]:
+    def commits(self, numbers: Sequence[int]) -> tuple[StoredTurn, ...]:
         """Return the records of these turns, each with the commands that follow it, in order."""
         seen = [number for number in numbers if number <= self.snapshot.until]
         rows = [self._execute(_COMMITS, segment, numbers=seen) for segment in self.segments[::-1]]
-        return tuple(record_of(row) for part in rows for row in part)
+        return tuple(turn_of(row) for part in rows for row in part)
 
     def state(self) -> Row[Any] | None:
         """Return tip and state of the last commit that is seen, None if there is none."""
@@ -505,11 +503,11 @@ def effort_of(row: Any) -> Effort:
     return effort
 
 
-def listed_under(record: Record) -> tuple[str, ...]:
+def listed_under(record: StoredTurn) -> tuple[str, ...]:
     """Return under which names the table `members` lists a record; a command is in no log."""
     return (AMBIENT,) if is_ambient(record) else record.efforts
 
 
-def is_ambient(record: Record) -> bool:
+def is_ambient(record: StoredTurn) -> bool:
     """Tell whether a record is a turn of no effort."""
     return not record.efforts and record.status != "command"

@@ -30,12 +30,12 @@ from ..attention.law import (
 from ..efforts import Effort, left_by
 from ..errors import ArchiveError, AttentionError
 from ..names import is_qualified, parted, qualified
-from ..record import Event, Record, Session
 from ..serialised import clean
 from ..settings import ATTENTION_THRESHOLD
+from ..turn import Event, Session, StoredTurn
 from .database import Database, added, upsert
 from .lineage import Lineage, effort_of
-from .records import packed
+from .rows import packed
 from .schema import facts, memories, sessions, users
 
 _USED = frozenset({"referenced", "returned"})
@@ -213,7 +213,7 @@ def lock(connection: Connection, user: int) -> None:
 
 
 def attend(
-    connection: Connection, session: Session, lineage: Lineage, record: Record, *, moved: bool
+    connection: Connection, session: Session, lineage: Lineage, record: StoredTurn, *, moved: bool
 ) -> None:
     """Write what a turn, which `lineage` ends with, does to its user's attention.
 
@@ -251,7 +251,7 @@ def accessed(events: Sequence[Event]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(used))
 
 
-def touches_attention(record: Record) -> bool:
+def touches_attention(record: StoredTurn) -> bool:
     """Tell whether a commit changed the attention of its user, see `attend` and `remember`."""
     said = any(event["type"] == "anchored" for event in record.events)
     return bool(left_by(record) or accessed(record.events) or said)

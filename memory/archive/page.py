@@ -20,8 +20,8 @@ from ..errors import ArchiveError, SessionNotFoundError
 from ..messages import Message, calls
 from ..names import ranges
 from ..recalled import recalled
-from ..record import SHORT_ID, Record, Session, Tip
 from ..transcript import speaker, visible_text
+from ..turn import SHORT_ID, Session, StoredTurn, Tip
 from ..view import every_commit
 from .protocol import Archive, every_effort
 
@@ -40,7 +40,7 @@ class _Dumper(yaml.SafeDumper):
 _Dumper.add_representer(str, _Dumper.represent_str)
 
 
-def manifest(records: Sequence[Record]) -> str:
+def manifest(records: Sequence[StoredTurn]) -> str:
     """Return the efforts of a session as YAML, an entry for each, in the order of their opening.
 
     An effort stands there as the newest branch left it, one that only other branches have as those
@@ -62,10 +62,10 @@ def manifest(records: Sequence[Record]) -> str:
     )
 
 
-def _branch(records: Sequence[Record]) -> list[Record]:
+def _branch(records: Sequence[StoredTurn]) -> list[StoredTurn]:
     """Return the last record and those that it follows, oldest first."""
     by_id = {record.id: record for record in records}
-    branch: list[Record] = []
+    branch: list[StoredTurn] = []
     record = records[-1] if records else None
     while record is not None:
         branch.append(record)
@@ -73,7 +73,7 @@ def _branch(records: Sequence[Record]) -> list[Record]:
     return branch[::-1]
 
 
-def _entry(effort: Effort, turns: Sequence[int], record: Record) -> dict[str, Any]:
+def _entry(effort: Effort, turns: Sequence[int], record: StoredTurn) -> dict[str, Any]:
     """Return an effort with its turns, and the commit that changed it last."""
     entry = {**asdict(effort), "turns": ranges(sorted({*turns}))}
     del entry["turn"]
@@ -144,7 +144,7 @@ def inline(name: str) -> str:
     return f"{ticks}{space}{plain}{space}{ticks}"
 
 
-def _command(record: Record) -> Iterator[str]:
+def _command(record: StoredTurn) -> Iterator[str]:
     """Yield what was done by hand: its events, and the texts of efforts that they changed."""
     named = (f"{e['type']} {inline(str(e.get('effort', '')))}" for e in record.events)
     time = inline(minute_of(record.at))
@@ -152,13 +152,13 @@ def _command(record: Record) -> Iterator[str]:
     yield from _changes(record)
 
 
-def _changes(record: Record) -> Iterator[str]:
+def _changes(record: StoredTurn) -> Iterator[str]:
     for effort in left_by(record):
         yield f"**Effort {inline(effort.id)}: {effort.status}**"
         yield fenced(effort.summary if effort.status == "concluded" else effort.goal)
 
 
-def _turn(record: Record) -> Iterator[str]:
+def _turn(record: StoredTurn) -> Iterator[str]:
     yield f"## Turn {record.turn}"
     names = ", ".join(map(inline, record.efforts)) or "none"
     yield f"{inline(minute_of(record.at))}. Efforts: {names}."

@@ -11,12 +11,12 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, delete, select, update
 
 from ..messages import Message
-from ..record import Group, Part, Session
 from ..serialised import to_messages
+from ..turn import Part, Session, StoredTurn
 from .attachments import awaiting, compressed
 from .attachments import put as put_attachments
 from .database import upsert
-from .records import storable, unzipped, zipped_json
+from .rows import storable, unzipped, zipped_json
 from .schema import parts, turns, users
 
 JOIN = (
@@ -31,7 +31,7 @@ _PORTABLE = [column for column in parts.columns if column.name not in {"owner", 
 
 def prepared(session: Session, part: Part) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Return the row of a part but its user, and the attachments that it refers to."""
-    group = storable(Group(0, part.messages, "", events=part.events))
+    group = storable(StoredTurn(0, part.messages, "", events=part.events))
     row = {
         "id": Part(part.nonce, part.before, group.messages, group.events).id,
         "session": awaiting(session),
@@ -59,7 +59,7 @@ def read(connection: Connection, user: str, last: str) -> tuple[Part, ...]:
     return _chain(connection, number, last)
 
 
-def places(chain: Sequence[Part], turn: Group) -> list[dict[str, Any]]:
+def places(chain: Sequence[Part], turn: StoredTurn) -> list[dict[str, Any]]:
     """Return the ids of the parts that a turn joins, and where each of them begins in it."""
     found, begin = [], turn.first_round
     for part in chain:

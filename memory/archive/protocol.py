@@ -16,8 +16,8 @@ from ..dates import When
 from ..efforts import Effort
 from ..erasing import Deleted, Erased
 from ..facts import Fact
-from ..record import Group, Part, Record, Session, Tip
 from ..search.embeddings import Embedder, QueryEmbedding
+from ..turn import Part, Session, StoredTurn, Tip
 
 WEAK = 3
 """Passages at most of a query of which they say next to nothing: a hint, and often chance."""
@@ -127,7 +127,7 @@ class Branch(Protocol):
     def ids(self, numbers: Sequence[int]) -> Mapping[int, str]:
         """Return the ids of the visible turns with these numbers, without reading the turns."""
 
-    def turns(self, numbers: Sequence[int], *, commands: bool = False) -> tuple[Record, ...]:
+    def turns(self, numbers: Sequence[int], *, commands: bool = False) -> tuple[StoredTurn, ...]:
         """Return the visible records with these turn numbers, ascending; missing ones left out.
 
         With `commands` also the commands that follow these turns, in order; those before the first
@@ -195,8 +195,8 @@ class Archive(Protocol):
         """Return the branch that ends at a tip; it is empty if the user has no such turn."""
 
     def commit(
-        self, session: Session, tip: Tip, group: Group, embedder: Embedder | None = None
-    ) -> Record:
+        self, session: Session, tip: Tip, turn: StoredTurn, embedder: Embedder | None = None
+    ) -> StoredTurn:
         """Store a group after `tip`, and return its record. Committing it again changes nothing.
 
         A group with the status `command` is not counted as a turn. After a thread was copied, a

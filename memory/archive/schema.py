@@ -8,10 +8,12 @@ session is one range of ids, to which a search can be confined.
 import json
 import re
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import fields
 from functools import cache
-from typing import Any
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
@@ -19,6 +21,7 @@ from sqlalchemy.exc import DataError, DBAPIError
 from sqlalchemy.types import TypeEngine, UserDefinedType
 
 from ..errors import ArchiveError, ArchiveFormatError
+from ..turn import Digest, StoredTurn
 
 VERSION = 4
 """The version of the tables; tables of another version are refused."""
@@ -173,24 +176,34 @@ runs = _table(
     *_required(ancestors=sa.Text, first=sa.Integer, last=sa.Integer),
 )
 
+# The columns that are made from the fields of a stored turn, by the names of these: numbers and
+# texts as they are, short tuples as JSON, others as zlib data of JSON. `hash` is the turn's id.
+_HINTS = get_type_hints(StoredTurn, include_extras=True)
+_TYPES = {int: sa.Integer, Digest: _Hex, tuple[str, ...]: sa.Text, tuple: sa.LargeBinary}
+STORED: Mapping[str, sa.Column[Any]] = {
+    field.name: sa.Column(
+        "hash" if field.name == "id" else field.name,
+        _TYPES.get(hint) or _TYPES.get(get_origin(hint), sa.String),
+        nullable=NoneType in get_args(hint),
+    )
+    for field in fields(StoredTurn)
+    if field.compare and (hint := _HINTS[field.name])
+}
+
 # A row is a commit: a turn, or a command, which has the number of the turn that it follows and no
-# messages. `hash` is its id and `place` its distance from the first one, in a run one after the
-# other. `efforts_seen` counts the efforts that are visible from this turn; `end` is the mark of the
-# last message so far, `size` the length of its messages, `content` the digest of what remains of
-# a commit that lost a copy of something erased, `state` the memory's state after it, whose texts
-# stand in other tables: `block` is the row of its state block.
+# messages. `place` is its distance from the first one, in a run one after the other. `efforts_seen`
+# counts the efforts that are visible from this turn; `end` is the mark of the last message so far,
+# `size` the length of its messages, `state` the memory's state after it, whose texts stand in other
+# tables: `block` is the row of its state block.
 turns = _table(
     "turns",
     *_key(id=_ID),
-    *_required(owner=_ID, session=_ID, run=_ID, place=sa.Integer, turn=sa.Integer),
-    *_required(hash=_Hex, parent=_Hex, nonce=_Hex),
-    *_required(status=sa.String, at=sa.String, efforts_seen=sa.Integer),
-    *_required(end=sa.String, size=sa.Integer),
-    sa.Column("content", sa.String),
-    *_required(efforts=sa.Text, passages=sa.LargeBinary, events=sa.LargeBinary),
-    sa.Column("state", sa.LargeBinary),
+    *_required(owner=_ID, session=_ID, run=_ID, place=sa.Integer),
+    *_required(efforts_seen=sa.Integer, end=sa.String, size=sa.Integer),
     sa.Column("block", _ID),
-    *_required(messages=sa.LargeBinary),
+    *_required(passages=sa.LargeBinary),
+    sa.Column("state", sa.LargeBinary),
+    *sorted(STORED.values(), key=lambda column: isinstance(column.type, sa.LargeBinary)),
     sa.UniqueConstraint("hash", "session"),
     sa.Index("ebbtide_turns_turn", "run", "turn", "place"),
     sa.Index("ebbtide_turns_end", "session", "end"),

@@ -22,10 +22,10 @@ from ..errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
 from ..facts import Fact
 from ..locks import CACHES
 from ..names import session_name
-from ..record import Group, Part, Record, Session, Tip, without_controls
 from ..search.embeddings import Embedder
 from ..serialised import clean
 from ..settings import ATTENTION_THRESHOLD
+from ..turn import Part, Session, StoredTurn, Tip, without_controls
 from . import facts, parts
 from .attachments import awaiting, compressed, put, settle
 from .attachments import read as stored_attachments
@@ -39,7 +39,7 @@ from .index import among
 from .lineage import TIP, Lineage, SessionRow
 from .memories import SqlAttention, attend
 from .protocol import Archive, Elsewhere, Finding
-from .records import packed, plain, zipped_json
+from .rows import packed, plain, zipped_json
 from .schema import memories, runs, sessions, thread_owners, turns, users
 from .vectors import Vectors
 from .verify import verify as verified
@@ -134,11 +134,11 @@ class SqlArchive(Archive):
         return hmac.digest(self.database.key(), content.encode(), "sha256").hex()[:32]
 
     def commit(
-        self, session: Session, tip: Tip, group: Group, embedder: Embedder | None = None
-    ) -> Record:
-        embedded = self._vectors.of_turn(session, group, embedder)
-        new = Prepared.of_group(tip, group, self.parts(session, group.part))
-        items = facts.items_of(new.record, group.state)
+        self, session: Session, tip: Tip, turn: StoredTurn, embedder: Embedder | None = None
+    ) -> StoredTurn:
+        embedded = self._vectors.of_turn(session, turn, embedder)
+        new = Prepared.after(tip, turn, self.parts(session, turn.part))
+        items = facts.items_of(new.turn, turn.state)
         self._reader.end_moment()
         beside: tuple[Tip, str] | None = None
         with self.database.writing() as connection:
@@ -155,7 +155,7 @@ class SqlArchive(Archive):
                     lineage = Lineage(lambda: connection, stored, done.snapshot)
                     attend(connection, session, lineage, done.record, moved=moved)
                     parent = done.before.row
-                    said = facts.said_of(connection, done.record, group.state, items, parent)
+                    said = facts.said_of(connection, done.record, turn.state, items, parent)
                     if moved:
                         facts.move(connection, lineage, said)
                     facts.remember(connection, session, lineage, done.record, said)

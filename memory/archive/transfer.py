@@ -19,13 +19,13 @@ from ..errors import (
     SessionNotFoundError,
 )
 from ..facts import is_fact
-from ..record import SHORT_ID, Record, Session, Tip
+from ..turn import SHORT_ID, Session, StoredTurn, Tip
 from . import attachments, parts
 from .commit import Prepared, session_row, write
 from .database import added, upsert
 from .erasures import Scope, compression_row, scope_of
 from .lineage import SessionRow, Snapshot
-from .records import packed, record_of, state_of, unzipped, zipped_json
+from .rows import packed, state_of, turn_of, unzipped, zipped_json
 from .schema import compressions, sessions, thread_owners, turns, users
 from .schema import facts as fact_rows
 from .schema import memories as memory_rows
@@ -58,20 +58,6 @@ _COMPRESSIONS = (
     .where(turns.c.session == bindparam("session"))
     .order_by(turns.c.id, compressions.c.effort)
 )
-
-
-@dataclass(frozen=True, slots=True)
-class StoredTurn:
-    """A record with the memory's state after it, and the nonce of its id.
-
-    `content` is the digest of the remaining messages of a turn that lost a copy of something
-    erased.
-    """
-
-    record: Record
-    nonce: str
-    state: Mapping[str, Any] | None = None
-    content: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +108,13 @@ class WholeSession:
         """Prepare the turns, as commits of their records."""
         prepared = []
         for turn in self.turns:
-            record = turn.record
             try:
-                digests = references(one.content for one in record.messages)
+                digests = references(one.content for one in turn.messages)
                 files = {key: text for key, text in self.attachments.items() if key in digests}
-                new = Prepared.of(record, turn.nonce, turn.state, files, turn.content)
+                new = Prepared.of(replace(turn, attachments=files))
             except _DAMAGED as error:
                 raise ArchiveFormatError(
-                    f"turn {record.turn} ({record.id[:SHORT_ID]}): damaged: it is no turn "
+                    f"turn {turn.turn} ({turn.id[:SHORT_ID]}): damaged: it is no turn "
                     f"({error!r}); restore it from a backup"
                 ) from error
             prepared.append(new)
@@ -258,7 +243,7 @@ def _turns(scope: Scope) -> Iterator[StoredTurn]:
     """Yield the turns of a session in the order of their commit."""
     for row in scope.turns():
         try:
-            yield StoredTurn(record_of(row), row.nonce, state_of(row), row.content)
+            yield replace(turn_of(row), state=state_of(row))
         except _DAMAGED as error:
             raise ArchiveFormatError(
                 f"turn {row.turn} ({row.hash[:SHORT_ID]}) of session {scope.session.thread!r} is "
@@ -270,7 +255,7 @@ def _write_turns(connection: Connection, session: SessionRow, prepared: Sequence
     """Commit the turns in their order, each after its parent."""
     snapshots: dict[str, Snapshot] = {}
     for new in prepared:
-        record = new.record
+        record = new.turn
         parent = Tip(record.turn, record.parent)
         snapshot = snapshots.get(record.parent) or Snapshot.of(connection, session, parent)
         if snapshot is None:
@@ -320,13 +305,12 @@ def _difference(stored: WholeSession, data: WholeSession) -> str:
     """Name the first turn that differs from the one that is stored; "" if there is none."""
 
     def compared(turn: StoredTurn) -> tuple[object, ...]:
-        record = turn.record  # whose id stands for its messages
-        rest = packed([record.efforts, record.events, turn.state])
-        return record.parent, record.status, record.at, turn.content, rest
+        # The id stands for the messages.
+        rest = packed([turn.efforts, turn.events, turn.state])
+        return turn.parent, turn.status, turn.at, turn.content, rest
 
-    known = {turn.record.id: compared(turn) for turn in stored.turns}
+    known = {turn.id: compared(turn) for turn in stored.turns}
     for turn in data.turns:
-        record = turn.record
-        if known.pop(record.id, None) != compared(turn):
-            return f"turn {record.turn} ({record.id[:SHORT_ID]})"
+        if known.pop(turn.id, None) != compared(turn):
+            return f"turn {turn.turn} ({turn.id[:SHORT_ID]})"
     return f"{len(known)} more" if known else ""

@@ -17,13 +17,13 @@ import sqlalchemy as sa
 
 from ..efforts import Effort, left_by
 from ..errors import EmbeddingError, SessionNotFoundError
-from ..record import Group, Record, Session
 from ..search.embeddings import Embedder, QueryEmbedding, Vector
 from ..search.passages import passages
+from ..turn import Session, StoredTurn
 from .database import Database, upsert
 from .index import among
 from .lineage import CHANGES, Lineage, SessionRow
-from .records import record_of
+from .rows import turn_of
 from .schema import (
     PASSAGE_BITS,
     PgVector,
@@ -100,7 +100,9 @@ class Vectors:
         self._database = database
         self._complete: set[tuple[Session, str]] = set()
 
-    def of_turn(self, session: Session, group: Group, embedder: Embedder | None) -> _TurnVectors:
+    def of_turn(
+        self, session: Session, group: StoredTurn, embedder: Embedder | None
+    ) -> _TurnVectors:
         """Return the vectors of a turn to be stored with it; raises `ArchiveError`.
 
         Without an embedder, or if it fails, there are none yet, and `fill` computes them.
@@ -129,14 +131,14 @@ class Vectors:
                 numbers = connection.execute(missing).scalars().all()
                 query = sa.select(turns).where(among(turns.c.id, numbers)).order_by(turns.c.id)
                 read = connection.execute(query) if numbers else ()
-                rows = {row.id: record_of(row) for row in read}
+                rows = {row.id: turn_of(row) for row in read}
         except SessionNotFoundError:
             return 0
         computed = dict(zip(rows, _embed(embedder, [*rows.values()]), strict=True))
         with self._database.writing() as connection:
             query = sa.select(turns).where(among(turns.c.id, rows)).with_for_update()
             # A turn that lost text while its vectors were computed gets none of them.
-            same = [row.id for row in connection.execute(query) if record_of(row) == rows[row.id]]
+            same = [row.id for row in connection.execute(query) if turn_of(row) == rows[row.id]]
             for number in same:
                 computed[number].put(connection, stored.user, number)
         if len(same) == len(numbers) < limit:
@@ -153,7 +155,7 @@ def _missing(session: int, model: str) -> sa.Select[tuple[int]]:
     return sa.select(turns.c.id).where(in_session, has_none).order_by(turns.c.id.desc())
 
 
-def _embed(embedder: Embedder, groups: Sequence[Group | Record]) -> list[_TurnVectors]:
+def _embed(embedder: Embedder, groups: Sequence[StoredTurn]) -> list[_TurnVectors]:
     """Return the vectors of turns, asking the model once; raises `EmbeddingError`."""
     passage_texts = [
         [passage.searched for passage in passages(group.messages)] or [""] for group in groups

@@ -7,13 +7,13 @@ from typing import Any, TypeAlias
 from sqlalchemy import select
 
 from ..efforts import changed
-from ..record import Record, commit_id
+from ..turn import StoredTurn, commit_id
 from . import attachments, parts
 from .erasures import Scope
 from .index import among
 from .lineage import listed_under
 from .protocol import Finding
-from .records import packed, record_of, remains, state_of
+from .rows import packed, remains, state_of, turn_of
 from .schema import changes, members, runs, turns
 
 _Place: TypeAlias = tuple[int, int]
@@ -27,13 +27,13 @@ def verify(scope: Scope) -> tuple[Finding, ...]:
     """Return what is wrong with a session, first its records in the order of their commit."""
     findings: list[Finding] = []
     places: dict[_Place, Any] = {}
-    records: dict[_Place, Record] = {}
+    records: dict[_Place, StoredTurn] = {}
     expected: _Changes = {}
     for row in scope.turns():
         place = (row.run, row.place)
         places[place] = row
         try:
-            record = record_of(row)
+            record = turn_of(row)
             state_of(row)
             efforts = ((changed(event, record.turn), event) for event in record.events)
             expected[place] = [
@@ -41,7 +41,7 @@ def verify(scope: Scope) -> tuple[Finding, ...]:
                 for effort, event in efforts
                 if effort
             ]
-            sound = _is_sound(row, record)
+            sound = _is_sound(record)
             if row.block and row.anchor is None:
                 findings.append(_finding(row, "its state block is missing"))
         except (ValueError, LookupError, TypeError, AttributeError) as error:
@@ -73,13 +73,13 @@ def _attachments(scope: Scope, places: dict[_Place, Any]) -> Iterator[Finding]:
         yield Finding(f"attachment {digest_[:12]}", "no turn refers to it", fatal=False)
 
 
-def _is_sound(row: Any, record: Record) -> bool:
+def _is_sound(record: StoredTurn) -> bool:
     """Tell whether a record is what its id says; a tombstone has no messages."""
     if record.status == "erased":
         return not record.messages
-    if row.content:
-        return remains(record) == str(row.content)
-    return commit_id(row.nonce, record.parent, record.content) == record.id
+    if record.content:
+        return remains(record) == record.content
+    return commit_id(record.nonce, record.parent, record.hashed) == record.id
 
 
 def _counts(scope: Scope, places: dict[_Place, Any]) -> Iterator[Finding]:
@@ -104,7 +104,7 @@ def _counts(scope: Scope, places: dict[_Place, Any]) -> Iterator[Finding]:
 
 
 def _listed(
-    scope: Scope, places: dict[_Place, Any], records: dict[_Place, Record], expected: _Changes
+    scope: Scope, places: dict[_Place, Any], records: dict[_Place, StoredTurn], expected: _Changes
 ) -> Iterator[Finding]:
     """Yield the turns whose rows in the tables of efforts differ from their records."""
     efforts = {place: {*listed_under(record)} for place, record in records.items()}

@@ -22,10 +22,10 @@ from ..media import Attachment, attachment
 from ..messages import Growing, Message, block_text, call_id, compact, is_text, text, with_content
 from ..names import numbers, ranges, turns_named
 from ..recalled import recalled, result_of
-from ..record import Group
 from ..running_turn import RunningTurn
 from ..tokens import price_of
-from ..transcript import Logged, cleaned, offsets
+from ..transcript import cleaned, offsets
+from ..turn import StoredTurn
 from .plan import Plan, Rounds
 from .shortening import preview
 
@@ -242,7 +242,7 @@ _Found: TypeAlias = tuple[int, _Block, Attachment]
 """A turn, and a block of it that is an attachment."""
 
 
-def _brought(work: RunningTurn, turn: Group) -> Iterator[tuple[CallKey, list[_Found]]]:
+def _brought(work: RunningTurn, turn: StoredTurn) -> Iterator[tuple[CallKey, list[_Found]]]:
     """Yield the calls of a turn that recall turns with attachments, and those."""
     logs = {call: result for _, call, result in log_results(turn.messages)}
     for message, call in with_calls(turn.messages):
@@ -266,7 +266,7 @@ def _brought(work: RunningTurn, turn: Group) -> Iterator[tuple[CallKey, list[_Fo
             yield call, found
 
 
-def _attachments(turn: Logged) -> Iterator[_Found]:
+def _attachments(turn: StoredTurn) -> Iterator[_Found]:
     for message in turn.messages if turn.status != "erased" else ():
         for block in _blocks(message):
             if (one := attachment(block)) is not None:
@@ -364,7 +364,7 @@ def log_rounds(messages: Sequence[Message], logs: Collection[str]) -> set[int]:
     return places
 
 
-def loaded_in(record: Logged, effort: str) -> set[int]:
+def loaded_in(record: StoredTurn, effort: str) -> set[int]:
     """Return the turns of an effort that the tools of a turn brought into the context."""
     results = (result for _, _, result in log_results(record.messages))
     found = (result for result in results if result["effort_id"] == effort)

@@ -10,13 +10,13 @@ from operator import attrgetter, itemgetter
 from ..decay import PUT_OFF, collapsed, due, evicted
 from ..efforts import EffortState
 from ..names import ranges
-from ..record import Event, Record
 from ..running_turn import RunningTurn
 from ..serialised import fingerprint
 from ..spans import event_of
 from ..state_block import as_users_see
 from ..tokens import count_message
-from ..transcript import Logged, transcript
+from ..transcript import transcript
+from ..turn import Event, StoredTurn
 from .attached import loaded_in, placeholders
 from .budget import log_limit
 from .forms import PREVIEW, as_past, has_long_results, is_whole
@@ -176,7 +176,7 @@ def _why_before(work: RunningTurn, plan: Plan, now: str) -> Why | None:
     return "cold-cache" if _is_cold(work.view.turns([tip]), now) else None
 
 
-def _is_cold(newest: Sequence[Record], now: str) -> bool:
+def _is_cold(newest: Sequence[StoredTurn], now: str) -> bool:
     """Tell whether the last turn was too long ago for a provider's cache."""
     times = [datetime.fromisoformat(record.at) for record in newest if record.at]
     ago = datetime.fromisoformat(now) - times[0] if times else timedelta()
@@ -222,7 +222,7 @@ def _why_after(work: RunningTurn, plan: Plan) -> Why | None:
     return "due" if _is_late(work, plan, past) else None
 
 
-def _is_over_window(work: RunningTurn, turns: Iterable[Record], *, more: bool = False) -> bool:
+def _is_over_window(work: RunningTurn, turns: Iterable[StoredTurn], *, more: bool = False) -> bool:
     """Tell whether there are too many ambient turns; `more` counts the running one too.
 
     One without an answer takes no place.
@@ -240,7 +240,7 @@ def _changing(events: Iterable[Event]) -> Why | None:
     return None
 
 
-def _old_blocks(work: RunningTurn, plan: Plan, turns: Sequence[Logged]) -> int:
+def _old_blocks(work: RunningTurn, plan: Plan, turns: Sequence[StoredTurn]) -> int:
     """Count the state blocks in the context that a newer one has replaced."""
     if work.settings.anchor == "off":
         return 0
@@ -252,7 +252,7 @@ def _old_blocks(work: RunningTurn, plan: Plan, turns: Sequence[Logged]) -> int:
     return max(0, blocks - (not plan.anchor))
 
 
-def _is_late(work: RunningTurn, plan: Plan, turns: Sequence[Record]) -> bool:
+def _is_late(work: RunningTurn, plan: Plan, turns: Sequence[StoredTurn]) -> bool:
     """Tell whether a turn has been shown for too long as if it were new.
 
     That is the last turn of an effort that was concluded, and a turn with long results.

@@ -12,9 +12,9 @@ from sqlalchemy.util import memoized_property
 
 from ..messages import Message, text, with_content
 from ..names import ranges, ranges_between, span
-from ..record import Group
 from ..running_turn import RunningTurn
 from ..tokens import REPLY_OVERHEAD, TokenCounter, count_messages
+from ..turn import StoredTurn
 from ..valid_history import with_own_ids
 from .attached import attached
 from .budget import (
@@ -174,7 +174,7 @@ def _cut(work: RunningTurn, plan: Plan) -> tuple[Plan, Parts]:
     """
     if plan.rounds is not None:
         plan = replace(plan, rounds=without_last_resorts(plan.rounds, work.view.running.messages))
-    silent = Group(work.view.running.turn, (), "")
+    silent = StoredTurn(work.view.running.turn, (), "")
     past = replace(work, view=replace(work.view, running=silent))
     running = size(parts_of(work, plan)) - size(parts_of(past, plan))
     full = int(MOST * work.room)

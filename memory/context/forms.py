@@ -7,12 +7,12 @@ from ...prompts.loader import render
 from ..fences import Fences
 from ..messages import Message, calls, compact, with_content, without_thoughts
 from ..recalled import result_of
-from ..record import Record
 from ..running_turn import RunningTurn
 from ..state_block import as_users_see
 from ..tokens import count_messages
 from ..tool_names import DECIDING
-from ..transcript import Logged, rendered
+from ..transcript import rendered
+from ..turn import StoredTurn
 from ..valid_history import valid_history
 from .attached import placeholders
 from .budget import ladder
@@ -49,7 +49,7 @@ def as_past(messages: Sequence[Message]) -> tuple[Message, ...]:
     return tuple(past)
 
 
-def is_whole(turn: Logged, plan: Plan) -> bool:
+def is_whole(turn: StoredTurn, plan: Plan) -> bool:
     """Tell whether a turn that is shown has all its rounds: it is ambient, or of an open effort.
 
     Of another last turn only request and final answer are shown.
@@ -71,7 +71,7 @@ def edges(messages: Sequence[Message]) -> list[int]:
 
 
 def shorten_edges(
-    turn: Logged, messages: Sequence[Message], limit: int, fences: Fences
+    turn: StoredTurn, messages: Sequence[Message], limit: int, fences: Fences
 ) -> tuple[Message, ...]:
     """Return request and final answer of a turn, as the context shows them, within `limit`."""
     places, count = edges(messages), fences.count
@@ -84,10 +84,10 @@ def shorten_edges(
     return (fences.note(render("whole_turn_left_out", turn=turn.turn, tokens=tokens)),)
 
 
-def has_long_results(work: RunningTurn, record: Record, most: int = PREVIEW) -> bool:
+def has_long_results(work: RunningTurn, record: StoredTurn, most: int = PREVIEW) -> bool:
     """Tell whether a turn has results over `most` tokens, which are shown as previews."""
 
-    def is_long(record: Record) -> bool:
+    def is_long(record: StoredTurn) -> bool:
         turn = replace(record, messages=work.messages(record))
         messages = as_past(turn.messages)
         return previewed(turn, messages, Limits(most), work.count) != messages
@@ -95,10 +95,10 @@ def has_long_results(work: RunningTurn, record: Record, most: int = PREVIEW) -> 
     return work.once(("long", work.count, most), record, is_long)
 
 
-def whole_tokens(work: RunningTurn, records: Sequence[Record]) -> list[int]:
+def whole_tokens(work: RunningTurn, records: Sequence[StoredTurn]) -> list[int]:
     """Return the tokens of each past turn as it is sent if nothing of it is cut."""
 
-    def tokens(record: Record) -> int:
+    def tokens(record: StoredTurn) -> int:
         messages = placeholders(work, as_past(work.messages(record)), record.turn)
         return count_messages(valid_history(messages, work.fences), work.count)
 

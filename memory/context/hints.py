@@ -8,10 +8,10 @@ from ..archive.protocol import Pointing
 from ..dates import local, local_day
 from ..messages import text
 from ..names import is_qualified
-from ..record import Event
 from ..references import mentions, shares, statements
 from ..running_turn import RunningTurn
 from ..search.terms import long_enough, query_terms, tells, terms
+from ..turn import Event
 from .plan import Plan
 
 _OVERLAP = 3  # rare words that a message and its target must share: two are often chance

@@ -8,11 +8,10 @@ from typing import Any, TypeAlias
 from ...prompts.loader import render
 from ..messages import Message
 from ..names import is_qualified, parted
-from ..record import Record
 from ..running_turn import RunningTurn
 from ..spans import kept, narrowed
 from ..tokens import count_messages
-from ..transcript import Logged
+from ..turn import StoredTurn
 from .attached import CallKey, log_results, log_rounds, results_of, turns_of_log, with_calls
 from .budget import PartName, log_limit
 from .forms import PREVIEW, edges, has_long_results, is_whole
@@ -35,14 +34,14 @@ class Insertion:
 Insertions: TypeAlias = dict[CallKey, Insertion]
 
 
-def hint_notes(work: RunningTurn, turn: Logged, names: Sequence[str]) -> list[Message]:
+def hint_notes(work: RunningTurn, turn: StoredTurn, names: Sequence[str]) -> list[Message]:
     """Return hints as a note; none if the efforts were erased."""
     stored = work.view.as_of(turn.turn - 1).efforts_named(names, ())
     lines = [f"- {effort.id}" for effort in stored if effort.summary or effort.goal]
     return [work.fences.note(render("hints", quote="\n".join(lines)))] if lines else []
 
 
-def finished_rounds(turn: Logged, plan: Plan) -> frozenset[int]:
+def finished_rounds(turn: StoredTurn, plan: Plan) -> frozenset[int]:
     """Return the places of a past turn's rounds of efforts that are concluded.
 
     The rounds that brought a log which is shown are not among them.
@@ -75,7 +74,7 @@ def tokens_of(work: RunningTurn, insertion: Insertion) -> int:
     return count_messages([note for _, note in insertion.pieces], work.count)
 
 
-def shown_log_rounds(turn: Logged, plan: Plan) -> set[int]:
+def shown_log_rounds(turn: StoredTurn, plan: Plan) -> set[int]:
     """Return the places of the messages of the rounds that brought a log which is shown."""
     logs = {effort for effort, place in plan.logs.items() if place == turn.turn}
     return log_rounds(turn.messages, logs)
@@ -96,7 +95,9 @@ def with_insertions(
     yield from waiting
 
 
-def with_back(insertions: Insertions, turn: Logged, back: Mapping[CallKey, Message]) -> Insertions:
+def with_back(
+    insertions: Insertions, turn: StoredTurn, back: Mapping[CallKey, Message]
+) -> Insertions:
     """Return the insertions of a turn's calls, in their order, with attachments brought back."""
     found: Insertions = {}
     for _, call in with_calls(turn.messages):
@@ -110,7 +111,7 @@ def with_back(insertions: Insertions, turn: Logged, back: Mapping[CallKey, Messa
 
 
 def insertions_of(
-    work: RunningTurn, turn: Logged, plan: Plan, known: int, loaded: frozenset[Load]
+    work: RunningTurn, turn: StoredTurn, plan: Plan, known: int, loaded: frozenset[Load]
 ) -> Insertions:
     """Return the logs and hints that a turn's calls put into the context.
 
@@ -146,7 +147,7 @@ def insertions_of(
 
 def quoted_log(
     work: RunningTurn,
-    turn: Logged,
+    turn: StoredTurn,
     plan: Plan,
     result: Mapping[str, Any],
     loaded: frozenset[Load],
@@ -180,7 +181,7 @@ def quoted_log(
     return Quoted(turns, frozenset(above & numbers), partly, whole, begin)
 
 
-def _in_earlier_logs(work: RunningTurn, turn: Logged, plan: Plan, effort: str) -> set[int]:
+def _in_earlier_logs(work: RunningTurn, turn: StoredTurn, plan: Plan, effort: str) -> set[int]:
     """Return the turns in the logs of other efforts that were expanded before a turn."""
     numbers: set[int] = set()
     for other, entry in work.state.expanded.items():
@@ -191,12 +192,12 @@ def _in_earlier_logs(work: RunningTurn, turn: Logged, plan: Plan, effort: str) -
     return numbers
 
 
-def _requests(turn: Record) -> frozenset[int]:
+def _requests(turn: StoredTurn) -> frozenset[int]:
     """Return the `id`s of what the user said in a turn, which each log of the turn has."""
     return frozenset(id(message) for message in turn.messages if message.type == "human")
 
 
-def _standing(turn: Record, plan: Plan) -> frozenset[int]:
+def _standing(turn: StoredTurn, plan: Plan) -> frozenset[int]:
     """Return the `id`s of the messages of a past turn that stand in the context."""
     places = {*range(len(turn.messages))} - finished_rounds(turn, plan)
     if not is_whole(turn, plan):
@@ -204,7 +205,7 @@ def _standing(turn: Record, plan: Plan) -> frozenset[int]:
     return frozenset(id(turn.messages[at]) for at in places)
 
 
-def _stands_whole(work: RunningTurn, turn: Record, plan: Plan) -> bool:
+def _stands_whole(work: RunningTurn, turn: StoredTurn, plan: Plan) -> bool:
     most = PREVIEW if turn.turn <= plan.previews else plan.room_or(work.room) // RESULT_SHARE
     is_preview = has_long_results(work, turn, most)
     return is_whole(turn, plan) and turn.turn not in plan.short and not is_preview

@@ -13,16 +13,8 @@ from ..messages import Message
 from ..names import parted, ranges, span, turns_named
 from ..search.passages import best_pieces
 from ..tokens import TokenCounter, count_message, cut_marked, fit
-from ..transcript import (
-    INDENT,
-    Logged,
-    offset_at,
-    offsets,
-    plain,
-    rendered,
-    speaker_at,
-    transcript,
-)
+from ..transcript import INDENT, offset_at, offsets, plain, rendered, speaker_at, transcript
+from ..turn import StoredTurn
 
 _ITEM_SHARES = (1.0, 0.85, 0.7, 0.5, 0.25, 0.0)
 """Shares of the room that the items may have, tried in this order; the background has the rest."""
@@ -124,14 +116,14 @@ class Quoted:
     place in the whole turn.
     """
 
-    turns: tuple[Logged, ...]
+    turns: tuple[StoredTurn, ...]
     above: frozenset[int] = frozenset()
     edges: Mapping[int, Collection[int]] = field(default_factory=dict)
-    whole: tuple[Logged, ...] = ()
+    whole: tuple[StoredTurn, ...] = ()
     begin: int = 0
 
     @property
-    def shown(self) -> list[Logged]:
+    def shown(self) -> list[StoredTurn]:
         """The turns as the quote has them."""
         shown = [self._without_edges(turn) for turn in self.turns if turn.turn not in self.above]
         return [turn for turn in shown if turn.turn not in self.edges or turn.messages]
@@ -146,10 +138,10 @@ class Quoted:
                 named.append(render(how, turns=turns_named(ranges(sorted(turns)))))
         return render("stands_above", turns="; ".join(named)) if named else ""
 
-    def _full(self, turn: Logged) -> Logged:
+    def _full(self, turn: StoredTurn) -> StoredTurn:
         return next(one for one in (self.whole or self.turns) if one.turn == turn.turn)
 
-    def own_place(self, turn: Logged) -> int:
+    def own_place(self, turn: StoredTurn) -> int:
         """Return where in what is quoted of a turn it begins."""
         full, said = self._full(turn), [*map(id, turn.messages)]
         own, places = offsets(turn.messages), offsets(full.messages)
@@ -159,7 +151,7 @@ class Quoted:
                 return (own[here - 1].end if here else 0) + max(0, self.begin - start)
         return 0
 
-    def place(self, turn: Logged, at: int) -> int:
+    def place(self, turn: StoredTurn, at: int) -> int:
         """Return where a place of what is quoted of a turn stands in the turn, in characters."""
         full = self._full(turn)
         said = [*map(id, full.messages)]
@@ -168,13 +160,13 @@ class Quoted:
         begin, there = own[number - 1].end if number else 0, said.index(id(turn.messages[number]))
         return (places[there - 1].end if there else 0) + at - begin
 
-    def _is_request(self, turn: Logged) -> bool:
+    def _is_request(self, turn: StoredTurn) -> bool:
         """Tell whether of a turn no more than what the user said stands in the context."""
         above = self.edges.get(turn.turn, ())
         said = (message for message in turn.messages if id(message) in above)
         return bool(above) and all(message.type == "human" for message in said)
 
-    def _without_edges(self, turn: Logged) -> Logged:
+    def _without_edges(self, turn: StoredTurn) -> StoredTurn:
         above = self.edges.get(turn.turn, ())
         rounds = (
             message
@@ -195,7 +187,9 @@ def log_quote(effort_id: str, status: str, quoted: Quoted, limit: int, fences: F
     return fences.note(render("expanded", **about, quote=log))
 
 
-def _part_of(turn: Logged, quoted: Quoted, session: str, limit: int, count: TokenCounter) -> str:
+def _part_of(
+    turn: StoredTurn, quoted: Quoted, session: str, limit: int, count: TokenCounter
+) -> str:
     """Return a turn from where it is quoted on, and how to read the rest."""
     begin = quoted.own_place(turn) if quoted.begin else 0
     text = rendered(turn.messages, begin)

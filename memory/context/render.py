@@ -9,11 +9,11 @@ from ..dates import UNDATED, local_day
 from ..efforts import Effort
 from ..messages import Message
 from ..names import is_qualified, numbers, ranges_between, turns_named
-from ..record import Event, Record
 from ..running_turn import RunningTurn
 from ..spans import kept
 from ..state_block import limited, rendered_fields
 from ..tokens import count_message, cut_marked
+from ..turn import Event, StoredTurn
 from .budget import GOAL_TOKENS, SHARES, Part, log_limit, part_limit, quotes_limit
 from .insertions import quoted_log
 from .plan import Plan
@@ -98,7 +98,7 @@ def _known(work: RunningTurn, plan: Plan, names: Sequence[str]) -> tuple[Effort,
     return view.efforts_named(names, events[: plan.events])
 
 
-def _past_turns(work: RunningTurn, plan: Plan, records: Sequence[Record]) -> Iterator[Part]:
+def _past_turns(work: RunningTurn, plan: Plan, records: Sequence[StoredTurn]) -> Iterator[Part]:
     """Yield the turns of the plan, with a marker where the effort or the day changes."""
     names = [*dict.fromkeys(filter(None, map(_effort_of, records)))]
     efforts = {effort.id: effort for effort in _known(work, plan, names)}
@@ -124,7 +124,7 @@ def _past_turns(work: RunningTurn, plan: Plan, records: Sequence[Record]) -> Ite
         yield Part.of("turns", [note], work.count)
 
 
-def _logs_by_hand(work: RunningTurn, turn: Record, plan: Plan) -> Iterator[Part]:
+def _logs_by_hand(work: RunningTurn, turn: StoredTurn, plan: Plan) -> Iterator[Part]:
     """Yield the logs that commands brought back after a turn."""
     limit = log_limit(plan.room_or(work.room))
     for name, turns in plan.by_hand.items():
@@ -137,11 +137,13 @@ def _logs_by_hand(work: RunningTurn, turn: Record, plan: Plan) -> Iterator[Part]
                 yield Part.of("expanded", [log], work.count, turn.turn)
 
 
-def _day(work: RunningTurn, record: Record) -> str:
+def _day(work: RunningTurn, record: StoredTurn) -> str:
     return local_day(record.at, work.settings.timezone) or UNDATED
 
 
-def _marker(work: RunningTurn, record: Record, day: str, begun: tuple[str, Effort | None]) -> str:
+def _marker(
+    work: RunningTurn, record: StoredTurn, day: str, begun: tuple[str, Effort | None]
+) -> str:
     """Return the marker before a turn, with goal and constraints if its open `effort` is given."""
     name, place, (status, effort) = _effort_of(record), {"turn": record.turn, "day": day}, begun
     if not name:
@@ -168,12 +170,12 @@ def _aims(work: RunningTurn, effort: Effort, form: str, **since: int) -> str:
     return render(form, goal=goal, constraints=purpose["constraints"], **since)
 
 
-def _effort_of(record: Record) -> str:
+def _effort_of(record: StoredTurn) -> str:
     """Return the effort that a turn is shown as part of, empty for an ambient turn."""
     return next(iter(record.efforts), "")
 
 
-def _out_of_view(work: RunningTurn, plan: Plan, records: Sequence[Record]) -> Iterator[Part]:
+def _out_of_view(work: RunningTurn, plan: Plan, records: Sequence[StoredTurn]) -> Iterator[Part]:
     """Yield notes on what is hidden: turns, logs, and open efforts none of whose turns is shown."""
     logs = _turns_of_logs(work, plan)
     in_view = sorted({*plan.turns} | _in_logs(work, plan, logs))

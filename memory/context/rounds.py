@@ -18,12 +18,12 @@ from ..fences import Fences
 from ..messages import Growing, Message, arguments, call_id, calls
 from ..messages import text as text_of
 from ..names import runs
-from ..record import first_round
 from ..running_turn import RunningTurn
 from ..spans import active_before, spans
 from ..tokens import TokenCounter, count_message, count_messages, fit
 from ..tool_names import DECIDING, MEMORY_TOOLS
-from ..transcript import Logged, Offsets, offsets, visible_text
+from ..transcript import Offsets, offsets, visible_text
+from ..turn import StoredTurn, first_round
 from ..valid_history import valid_history
 from .attached import log_rounds
 from .budget import LEAST_PREVIEW, first_below, ladder
@@ -63,7 +63,7 @@ def begins(messages: Sequence[Message]) -> list[int]:
     return [at for at, message in enumerate(messages) if message.type == "ai"]
 
 
-def older_cuts(turn: Logged, before: Rounds | None) -> Iterator[Rounds]:
+def older_cuts(turn: StoredTurn, before: Rounds | None) -> Iterator[Rounds]:
     """Yield deeper and deeper cuts of the rounds older than the last `WHOLE_ROUNDS`.
 
     Each is as deep as the one `before`, so that nothing that left or shrank comes back.
@@ -88,7 +88,7 @@ def without_last_resorts(cut: Rounds, messages: Sequence[Message]) -> Rounds:
     return replace(cut, left=left, request=None, bare=False, excerpt=0)
 
 
-def last_cuts(turn: Logged, cut: Rounds, room: int) -> tuple[list[Rounds], list[Rounds]]:
+def last_cuts(turn: StoredTurn, cut: Rounds, room: int) -> tuple[list[Rounds], list[Rounds]]:
     """Return deeper and deeper cuts of the last rounds but the newest, and then of the newest.
 
     None shortens a usual request.
@@ -104,7 +104,7 @@ def last_cuts(turn: Logged, cut: Rounds, room: int) -> tuple[list[Rounds], list[
     return before, [*last, replace(last[-1], bare=True)]
 
 
-def least_cut(turn: Logged, cut: Rounds, room: int) -> Rounds:
+def least_cut(turn: StoredTurn, cut: Rounds, room: int) -> Rounds:
     """Return what of a turn its request's attachments leave room for: the newest round, cut short.
 
     All its results together have what one may have whole.
@@ -133,7 +133,7 @@ def request_cuts(cut: Rounds, limit: int) -> Iterator[Rounds]:
 
 
 def cut_turn(
-    turn: Logged, messages: Sequence[Message], cut: Rounds, room: int, fences: Fences
+    turn: StoredTurn, messages: Sequence[Message], cut: Rounds, room: int, fences: Fences
 ) -> tuple[Message, ...]:
     """Return a turn's first `messages`, as the context shows them, after a cut.
 
@@ -178,7 +178,7 @@ _deciding = Growing[bool](
 
 
 def within(
-    turn: Logged, messages: Sequence[Message], limit: int, room: int, fences: Fences
+    turn: StoredTurn, messages: Sequence[Message], limit: int, room: int, fences: Fences
 ) -> tuple[Message, ...]:
     """Return an unanswered turn within `limit` tokens, cut no deeper than needed."""
 
@@ -246,7 +246,7 @@ def _limits(cut: Rounds, at: int, message: Message, room: int) -> Limits:
 
 
 def _active_note(
-    turn: Logged, shown: Sequence[Message], room: int, fences: Fences
+    turn: StoredTurn, shown: Sequence[Message], room: int, fences: Fences
 ) -> Iterator[Message]:
     """Yield the note on which effort the turn left active, unless what is shown says it."""
     decides = _deciding(turn.messages)
@@ -264,7 +264,7 @@ def _active_note(
     yield fences.note_within("\n".join(purpose), room // _ACTIVE_SHARE, form)
 
 
-def _index(turn: Logged, away: set[int], cut: Rounds, limit: int, fences: Fences) -> Message:
+def _index(turn: StoredTurn, away: set[int], cut: Rounds, limit: int, fences: Fences) -> Message:
     """Return the index of the rounds that left: a line for each call, the oldest merged.
 
     Of a concluded effort, for whose rounds its summary stands, it says where they are read.
@@ -358,7 +358,7 @@ def _lines(
         yield _Line(line, place)
 
 
-def _concluded_lines(turn: Logged, cut: Rounds, limit: int, count: TokenCounter) -> list[str]:
+def _concluded_lines(turn: StoredTurn, cut: Rounds, limit: int, count: TokenCounter) -> list[str]:
     """Return a line for each concluded effort, the oldest merged."""
     called, places = _called(turn.messages), offsets(turn.messages)
     made: dict[str, list[_Called]] = {}

@@ -26,21 +26,12 @@ from ..messages import (
 from ..messages import answered as has_answer
 from ..messages import text as text_of
 from ..recalled import as_reference, recalled, repeats, result_of, shortened
-from ..record import Group, Record
 from ..search.passages import word_begin, word_end
 from ..search.terms import shared_terms
 from ..tokens import TokenCounter, count_message, count_messages, fit, fit_end
 from ..tool_names import DECIDING
-from ..transcript import (
-    INDENT,
-    Logged,
-    Offsets,
-    cleaned,
-    offset_at,
-    offsets,
-    rendered,
-    visible_text,
-)
+from ..transcript import INDENT, Offsets, cleaned, offset_at, offsets, rendered, visible_text
+from ..turn import StoredTurn
 from ..valid_history import valid_history
 from .budget import LEAST_PREVIEW, ladder
 
@@ -91,7 +82,7 @@ Place: TypeAlias = int | Callable[[int], int]
 
 
 def preview(
-    content: str, limit: int, *, turn: int | None, offset: Place | Logged, count: TokenCounter
+    content: str, limit: int, *, turn: int | None, offset: Place | StoredTurn, count: TokenCounter
 ) -> str:
     """Return head, pointer and tail of a text of more than `limit` tokens, else the text.
 
@@ -112,7 +103,7 @@ def preview(
         return content
     end, begin = left_out(content, limit, count)
     # Only where a line of a log begins may its tail begin as one.
-    within_line = isinstance(offset, Group | Record) and begin > 0 and content[begin - 1] != "\n"
+    within_line = isinstance(offset, StoredTurn) and begin > 0 and content[begin - 1] != "\n"
     tail = INDENT * within_line + content[begin:]
     hidden = max(1, tokens - count(content[:end]) - count(content[begin:]))
     hidden += sum(map(int, _HIDDEN.findall(content, end, begin)))
@@ -149,7 +140,7 @@ _Preview: TypeAlias = Callable[[str, int, Place], str]
 
 
 def previewed(
-    turn: Logged,
+    turn: StoredTurn,
     messages: Sequence[Message],
     limits: Limits,
     count: TokenCounter,
@@ -167,7 +158,7 @@ def previewed(
 
 
 def previewed_each(
-    turn: Logged,
+    turn: StoredTurn,
     messages: Sequence[Message],
     limits: Sequence[Limits],
     count: TokenCounter,
@@ -312,7 +303,7 @@ def _place_of_value(content: str, start: int, begin: int, value: Any, place: int
 
 
 def shorten_turn(
-    turn: Logged, messages: Sequence[Message], limit: int, fences: Fences
+    turn: StoredTurn, messages: Sequence[Message], limit: int, fences: Fences
 ) -> tuple[Message, ...]:
     """Return the messages of an answered turn, as the context shows them, within `limit` tokens."""
     history = valid_history(messages, fences)
@@ -323,7 +314,7 @@ def shorten_turn(
 
 
 def _shorten_answered(
-    turn: Logged, messages: Sequence[Message], limit: int, fences: Fences
+    turn: StoredTurn, messages: Sequence[Message], limit: int, fences: Fences
 ) -> tuple[Message, ...]:
     """Return an answered turn within `limit` tokens, the answer shortened last; none if too long.
 
@@ -361,7 +352,7 @@ def _shorten_answered(
 class _Shown:
     """The messages of a turn with previews, and without its oldest rounds of tools."""
 
-    def __init__(self, turn: Logged, messages: Sequence[Message], fences: Fences) -> None:
+    def __init__(self, turn: StoredTurn, messages: Sequence[Message], fences: Fences) -> None:
         self._turn, self._messages, self._fences = turn, messages, fences
         self._answers = [at for at, message in enumerate(messages) if message.type == "ai"]
         self.rounds = [at for at in self._answers if calls(messages[at])]
@@ -379,7 +370,7 @@ class _Shown:
         return (*valid(short[:begin]), self._fences.note(note), *valid(short[end:]))
 
 
-def _rounds_left_out(turn: Logged, begin: int, messages: Sequence[Message]) -> str:
+def _rounds_left_out(turn: StoredTurn, begin: int, messages: Sequence[Message]) -> str:
     """Return the note that stands for rounds of tools; `begin` is the place of their first."""
     tools = [one_line(str(call["name"])) for message in messages for call in calls(message)]
     names = ", ".join(dict.fromkeys(tools))
@@ -464,7 +455,7 @@ def _text_limits(limit: int) -> Iterator[tuple[Limits, Limits]]:
 
 
 def log_excerpt(
-    turn: Logged, messages: Sequence[Message], limit: int, fences: Fences
+    turn: StoredTurn, messages: Sequence[Message], limit: int, fences: Fences
 ) -> tuple[Message, ...]:
     """Return head and tail of the log as a quote, and what the user said last, in half at most.
 

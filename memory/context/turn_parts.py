@@ -9,11 +9,10 @@ from typing import Any
 from ...prompts.loader import render
 from ..messages import Growing, Message, answered, without_thoughts
 from ..messages import text as text_of
-from ..record import Record
 from ..running_turn import RunningTurn
 from ..state_block import each_block_once
 from ..tokens import count_message, count_messages
-from ..transcript import Logged
+from ..turn import StoredTurn
 from ..valid_history import valid_history
 from .attached import (
     LOG_TOOLS,
@@ -60,18 +59,18 @@ class _Sent:
     `back` has what its calls brought back, and `known` is how many of its messages the plan knew.
     """
 
-    turn: Logged
+    turn: StoredTurn
     messages: tuple[Message, ...]
     back: Mapping[CallKey, Message]
     known: int
 
 
 def committed_parts(
-    work: RunningTurn, record: Record, plan: Plan, marker: Message | None = None
+    work: RunningTurn, record: StoredTurn, plan: Plan, marker: Message | None = None
 ) -> list[Part]:
     """Return a committed turn in parts; they are cached if they depend on its record alone."""
 
-    def make_parts(record: Record) -> list[Part]:
+    def make_parts(record: StoredTurn) -> list[Part]:
         return turn_parts(work, replace(record, messages=work.messages(record)), plan)
 
     turn, is_next = record.turn, record.turn == plan.after_turn + 1
@@ -93,7 +92,7 @@ def committed_parts(
     return [Part("turns", (marker, *first.messages), tokens, turn), *later]
 
 
-def _depends_on_others(record: Record, plan: Plan) -> bool:
+def _depends_on_others(record: StoredTurn, plan: Plan) -> bool:
     """Tell whether a turn shows logs, or hints at efforts and other turns."""
     for message in record.messages:
         if message.type == "tool" and message.name in LOG_TOOLS:
@@ -104,7 +103,7 @@ def _depends_on_others(record: Record, plan: Plan) -> bool:
     return False
 
 
-def turn_parts(work: RunningTurn, turn: Logged, plan: Plan) -> list[Part]:
+def turn_parts(work: RunningTurn, turn: StoredTurn, plan: Plan) -> list[Part]:
     """Return the parts of a turn: notes before it, its messages, and logs and hints in it.
 
     The notes may have a quarter of a shortened turn, of any other one the whole room. A note after
@@ -132,7 +131,7 @@ def turn_parts(work: RunningTurn, turn: Logged, plan: Plan) -> list[Part]:
     name: PartName = "turn" if turn.turn == work.view.running.turn else "turns"
     notes_tokens = count_messages(before, work.count) if before else 0
     pieces = [*zip(repeat(name), before), *_pieces(work, turn, plan, name, notes_tokens)]
-    if isinstance(turn, Record) and turn.is_aborted:
+    if turn.is_committed and turn.is_aborted:
         pieces.append((name, work.fences.note(render("broken_off", turn=turn.turn))))
     parts: list[Part] = []
     for part_name, group in groupby(pieces, key=itemgetter(0)):
@@ -141,7 +140,7 @@ def turn_parts(work: RunningTurn, turn: Logged, plan: Plan) -> list[Part]:
 
 
 def _pieces(
-    work: RunningTurn, turn: Logged, plan: Plan, name: PartName, notes: int
+    work: RunningTurn, turn: StoredTurn, plan: Plan, name: PartName, notes: int
 ) -> Iterator[Piece]:
     """Yield a turn's messages with the logs and hints in it, shortened as the plan says.
 
@@ -195,7 +194,7 @@ def _insertions_of_cut(
     return with_back(insertions, head, _back_in(sent, head)) if sent.back else insertions
 
 
-def _back_in(sent: _Sent, head: Logged) -> dict[CallKey, Message]:
+def _back_in(sent: _Sent, head: StoredTurn) -> dict[CallKey, Message]:
     """Return what the calls in some messages of a turn brought back, by their keys in these."""
     kept = {id(message): call for message, call in with_calls(head.messages)}
     pairs = ((kept.get(id(one)), call) for one, call in with_calls(sent.turn.messages))
@@ -233,7 +232,7 @@ def shown_logs(work: RunningTurn, plan: Plan, number: int) -> frozenset[Load]:
     return loads | {(one["effort_id"], turn) for one in results for turn in turns_of_log(one)}
 
 
-def _turn(work: RunningTurn, number: int) -> Logged:
+def _turn(work: RunningTurn, number: int) -> StoredTurn:
     """Return a turn with its messages."""
     if number == work.view.running.turn:
         return work.view.running
@@ -247,7 +246,7 @@ def _messages_after(work: RunningTurn, sent: _Sent, plan: Plan, end: int) -> tup
     most = PREVIEW if turn.turn <= plan.previews else plan.room_or(work.room) // RESULT_SHARE
     limits = [UNLIMITED] * end + [Limits(most)] * (len(messages) - end)
     shown = previewed_each(turn, messages, limits, work.count)[end:]
-    if isinstance(turn, Record) or shown == messages[end:]:
+    if turn.is_committed or shown == messages[end:]:
         return shown
     # Whether its attachments are sent was decided for the turn.
     return tuple(
@@ -256,21 +255,21 @@ def _messages_after(work: RunningTurn, sent: _Sent, plan: Plan, end: int) -> tup
     )
 
 
-def _without(turn: Logged, places: range, away: Collection[int]) -> Logged:
+def _without(turn: StoredTurn, places: range, away: Collection[int]) -> StoredTurn:
     """Return a turn with the messages at some places, without those that are away."""
     return replace(turn, messages=tuple(turn.messages[at] for at in places if at not in away))
 
 
-def _as_sent(work: RunningTurn, turn: Logged, plan: Plan) -> _Sent:
+def _as_sent(work: RunningTurn, turn: StoredTurn, plan: Plan) -> _Sent:
     """Return a turn as it is sent whole."""
     past, back = turn.turn <= plan.after_turn, dict[CallKey, Message]()
-    if isinstance(turn, Record):
+    if turn.is_committed:
         said = as_past(turn.messages) if past else turn.messages
         said = placeholders(work, said, turn.turn)
     else:
         running = attached(work, plan)
         said, back = running.messages, {**running.back}
-    if work.provider and not (past and isinstance(turn, Record)):
+    if work.provider and not (past and turn.is_committed):
         said = _without_foreign_thoughts(work, said)
     if not past:
         # Newer answers keep their state blocks: the one before them in the context is older.
@@ -302,7 +301,7 @@ def _block_above(work: RunningTurn, plan: Plan, number: int) -> Mapping[str, str
 
 
 def _shortened(
-    work: RunningTurn, turn: Logged, messages: Sequence[Message], limit: int
+    work: RunningTurn, turn: StoredTurn, messages: Sequence[Message], limit: int
 ) -> tuple[Message, ...]:
     """Return a past turn within `limit` tokens; one that was broken off has no answer."""
     if answered(messages):
@@ -331,7 +330,7 @@ _providers = Growing[Any](
 
 
 def _edge_pieces(
-    work: RunningTurn, turn: Logged, plan: Plan, messages: Sequence[Message]
+    work: RunningTurn, turn: StoredTurn, plan: Plan, messages: Sequence[Message]
 ) -> Iterator[Piece]:
     """Yield request and final answer of a past turn, and the rounds that brought a log back."""
     if turn.turn in plan.short:

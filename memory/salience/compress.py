@@ -21,10 +21,9 @@ from ..efforts import Effort, happened, one_line
 from ..errors import AnswerError
 from ..fences import Fences
 from ..questions import Asks
-from ..record import Event, Record
 from ..running_turn import RunningTurn
 from ..tokens import count_message, cut_at_sentence
-from ..transcript import Logged
+from ..turn import Event, StoredTurn
 from .core import Goals, core
 from .extract import BACKGROUND, Previous, Sizes, background, extract, readable_at_once
 from .merge import Merged, Similarity, merged
@@ -94,7 +93,7 @@ class Due:
 
     effort: Effort
     old: Compression | None
-    leaving: tuple[Record, ...]
+    leaving: tuple[StoredTurn, ...]
     live: int
     kept: int
 
@@ -222,9 +221,9 @@ def _due(work: RunningTurn, effort: Effort, next_turn: int) -> Due | None:
 
 def _oldest(
     work: RunningTurn, effort: str, turns: Sequence[int], limit: float
-) -> tuple[tuple[Record, ...], list[int]]:
+) -> tuple[tuple[StoredTurn, ...], list[int]]:
     """Return what the oldest of these turns have of an effort, until it exceeds `limit` tokens."""
-    records: tuple[Record, ...] = ()
+    records: tuple[StoredTurn, ...] = ()
     sizes: list[int] = []
     for first in range(0, len(turns), _CHUNK):
         if sum(sizes) > limit:
@@ -291,7 +290,7 @@ def compress(work: RunningTurn, due: Due, similarity: Similarity) -> Asks[Compre
 
 
 def choose(
-    effort: Effort, turns: Sequence[Logged], old: Sequence[Item], sizes: Sizes, fences: Fences
+    effort: Effort, turns: Sequence[StoredTurn], old: Sequence[Item], sizes: Sizes, fences: Fences
 ) -> Asks[Chosen]:
     """Ask a model what matters in the new turns, and verify its quotes; there may be none.
 
@@ -357,7 +356,7 @@ def _goals(work: RunningTurn, due: Due) -> Goals:
     """Return the first goal of an effort, its goal now, and the changes in the turns that leave."""
     effort = due.effort
 
-    def events(records: Sequence[Record], kind: str) -> list[tuple[int, Event]]:
+    def events(records: Sequence[StoredTurn], kind: str) -> list[tuple[int, Event]]:
         pairs = [(record.turn, event) for record in records for event in record.events]
         return [(turn, e) for turn, e in pairs if e["type"] == kind and e["effort"] == effort.id]
 
@@ -387,7 +386,7 @@ def _background(
     work: RunningTurn, due: Due, new: Compression, pool: Merged, left_out: Iterable[Item]
 ) -> Asks[str]:
     """Ask for a background that continues the old one and the items that have no room now."""
-    turns: Sequence[Record] = due.leaving
+    turns: Sequence[StoredTurn] = due.leaving
     # After a turn was erased, the background is written anew from all turns that are left.
     if due.old is not None and due.old.stale:
         log = work.view.log_turns(due.effort.id)

@@ -7,7 +7,8 @@ from itertools import pairwise
 
 from ..compressions import Item, Kind
 from ..messages import text as text_of
-from ..transcript import Logged, speaker
+from ..transcript import speaker
+from ..turn import StoredTurn
 from .extract import Extracted, legible
 from .verify import SENTENCE_END, verify
 
@@ -94,7 +95,7 @@ class Goals:
     constraints: tuple[str, ...] = ()
 
 
-def core(goals: Goals, turns: Sequence[Logged]) -> tuple[Item, ...]:
+def core(goals: Goals, turns: Sequence[StoredTurn]) -> tuple[Item, ...]:
     """Return the protected core of a log as quotes, in the order of their turns.
 
     It has the goals and constraints that are in the log word for word, and the sentences of the
@@ -116,7 +117,7 @@ def core(goals: Goals, turns: Sequence[Logged]) -> tuple[Item, ...]:
     return tuple(sorted(by_rank[-MOST_SENTENCES:], key=lambda item: item.turn))
 
 
-def _by_rules(turns: Sequence[Logged]) -> Iterator[Item]:
+def _by_rules(turns: Sequence[StoredTurn]) -> Iterator[Item]:
     """Yield the sentences that state a goal, a constraint or a decision, code left out."""
     for turn in legible(turns):
         for message in turn.messages:

@@ -21,11 +21,11 @@ from ..fences import Fences
 from ..messages import Message, calls, text
 from ..metrics import without_calls
 from ..questions import LOG_TOKENS, Asks, Question
-from ..record import Group
 from ..state_block import as_users_see
 from ..tokens import TokenCounter, cut_at_sentence
 from ..tool_names import MEMORY_TOOLS
-from ..transcript import Logged, in_parts, transcript
+from ..transcript import in_parts, transcript
+from ..turn import StoredTurn
 
 _SEPARATOR = 2  # tokens at most of the empty line between two turns
 
@@ -58,7 +58,7 @@ _NOTHING = frozenset(["", "none", "nothing", "null", "n/a"])
 """What models quote where there is nothing to quote."""
 
 
-def quotable(turn: Logged) -> tuple[Message, ...]:
+def quotable(turn: StoredTurn) -> tuple[Message, ...]:
     """Return the messages of a turn that may be quoted, without state blocks.
 
     Results of the memory's own tools are left out: they repeat summaries or other turns.
@@ -72,28 +72,28 @@ def quotable(turn: Logged) -> tuple[Message, ...]:
     )
 
 
-def legible(turns: Iterable[Logged]) -> tuple[Group, ...]:
+def legible(turns: Iterable[StoredTurn]) -> tuple[StoredTurn, ...]:
     """Return turns as a model reads them: quotable messages, without calls of memory tools.
 
     >>> said = HumanMessage("It rains.")
-    >>> legible([Group(3, (said,), at=""), Group(4, (), at="")])[0].messages == (said,)
+    >>> legible([StoredTurn(3, (said,), at=""), StoredTurn(4, (), at="")])[0].messages == (said,)
     True
     """
     groups = []
     for turn in turns:
         messages = without_calls(quotable(turn), MEMORY_TOOLS)
         legible_messages = (one for one in messages if text(one).strip() or calls(one))
-        groups.append(Group(turn.turn, tuple(legible_messages), ""))
+        groups.append(StoredTurn(turn.turn, tuple(legible_messages), ""))
     return tuple(groups)
 
 
-def split_log(turns: Iterable[Logged], limit: int, count: TokenCounter) -> list[str]:
+def split_log(turns: Iterable[StoredTurn], limit: int, count: TokenCounter) -> list[str]:
     r"""Render turns as texts of at most `limit` tokens each, with as many turns as fit.
 
     A turn that is too long is cut at line ends; each piece begins with the number of the turn and,
     after the first one, with who goes on.
 
-    >>> log = [Group(n, (HumanMessage("one two"),), "") for n in (1, 2)]
+    >>> log = [StoredTurn(n, (HumanMessage("one two"),), "") for n in (1, 2)]
     >>> split_log(log, 5, lambda text: len(text.split()))
     ['[turn 1]\nuser: one two', '[turn 2]\nuser: one two']
     """
@@ -177,7 +177,7 @@ class Sizes:
 
 
 def extract(
-    effort: Effort, turns: Sequence[Logged], kept: Sequence[str], sizes: Sizes, fences: Fences
+    effort: Effort, turns: Sequence[StoredTurn], kept: Sequence[str], sizes: Sizes, fences: Fences
 ) -> Asks[Extraction]:
     """Ask which quotes of `turns` must stay, and which of the quotes `kept` so far need not.
 
@@ -214,7 +214,7 @@ def extract(
     return Extraction(new=[*new.values()], done=done)
 
 
-def _parts(turns: Sequence[Logged], limit: int, count: TokenCounter) -> list[str]:
+def _parts(turns: Sequence[StoredTurn], limit: int, count: TokenCounter) -> list[str]:
     """Return the log in parts with previews of outputs, or of all messages if it is too long.
 
     What can be read again need not be read whole. Of too many parts the newest are read.
@@ -289,7 +289,7 @@ class Previous:
 
 
 def background(
-    effort: Effort, turns: Sequence[Logged], old: Previous, sizes: Sizes, fences: Fences
+    effort: Effort, turns: Sequence[StoredTurn], old: Previous, sizes: Sizes, fences: Fences
 ) -> Asks[str]:
     """Ask for a background that continues the old one, and tells as past what is obsolete.
 

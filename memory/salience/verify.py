@@ -14,7 +14,8 @@ from ..efforts import one_line
 from ..messages import text as text_of
 from ..search.terms import CJK, terms
 from ..tokens import TokenCounter, count, cut_at_sentence
-from ..transcript import Logged, cleaned, speaker
+from ..transcript import cleaned, speaker
+from ..turn import StoredTurn
 from .extract import Extracted, quotable
 
 SENTENCE_END = re.compile(
@@ -99,7 +100,7 @@ _Hit: TypeAlias = tuple[Source, str]
 
 def verify(
     quotes: Sequence[Extracted],
-    turns: Sequence[Logged],
+    turns: Sequence[StoredTurn],
     kept: Sequence[Item] = (),
     *,
     longest: int = _LONGEST_QUOTE,
@@ -112,8 +113,7 @@ def verify(
     output only are no goal, constraint or decision. An item of over `longest` tokens is cut, and
     ends in a mark.
 
-    >>> from ..record import Group
-    >>> turns = [Group(3, (HumanMessage("Port 8443 is ours."),), "")]
+    >>> turns = [StoredTurn(3, (HumanMessage("Port 8443 is ours."),), "")]
     >>> [verdict] = verify([Extracted(quote="Port 8443 is ours", turn=1)], turns)
     >>> verdict.verdict, verdict.item.quote, verdict.item.turn
     ('verbatim', 'Port 8443 is ours', 3)

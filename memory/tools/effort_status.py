@@ -7,10 +7,10 @@ from ...prompts.loader import render
 from ..dates import day_of
 from ..efforts import Effort, happened, within_limit
 from ..names import is_qualified, qualified, ranges
-from ..record import memberships
 from ..references import reference
 from ..running_turn import Outcome, RunningTurn
 from ..transcript import transcript
+from ..turn import memberships
 from .arguments import Text
 from .expand_effort import is_in_view
 

@@ -11,12 +11,12 @@ from ..efforts import Effort, happened, within_limit
 from ..errors import ToolError
 from ..messages import text
 from ..names import numbers, parted, ranges
-from ..record import first_round
 from ..running_turn import Outcome, RunningTurn
 from ..search.terms import indexed, query_terms
 from ..spans import active_before, spans
 from ..tool_names import DECIDING
-from ..transcript import Logged, offsets, transcript
+from ..transcript import offsets, transcript
+from ..turn import StoredTurn, first_round
 from .arguments import Text, Turns
 
 _ALSO = 4  # further places of a match that are named: a search finds more
@@ -74,8 +74,12 @@ def collapse_effort(work: RunningTurn, effort_id: str) -> Outcome:
 
 
 def _choose(
-    work: RunningTurn, effort: Effort, log: Sequence[Logged], requested: frozenset[int], query: str
-) -> list[Logged]:
+    work: RunningTurn,
+    effort: Effort,
+    log: Sequence[StoredTurn],
+    requested: frozenset[int],
+    query: str,
+) -> list[StoredTurn]:
     """Return the turns of a log to show, as many as fit beside those that stand there.
 
     They are the requested ones, else those with most terms of the query, else those that matter.
@@ -105,7 +109,7 @@ def _choose(
     return fitting
 
 
-def _by_weight(log: Sequence[Logged]) -> list[Logged]:
+def _by_weight(log: Sequence[StoredTurn]) -> list[StoredTurn]:
     """Return the turns of a log by what they tell of it.
 
     That is how it began and how it ended, then where it was opened, closed or its goal changed,
@@ -153,9 +157,9 @@ def is_in_view(work: RunningTurn, effort_id: str, turns: Sequence[int] = ()) -> 
     return (turn > plan.after_turn or is_planned) and not is_cut
 
 
-def fitting_turns(work: RunningTurn, ordered: Sequence[Logged], free: int) -> list[Logged]:
+def fitting_turns(work: RunningTurn, ordered: Sequence[StoredTurn], free: int) -> list[StoredTurn]:
     """Return as many turns as are `free`, the first ones preferred, ascending; at least one."""
-    chosen: dict[int, Logged] = {}
+    chosen: dict[int, StoredTurn] = {}
     for turn in ordered:
         tokens = work.count(transcript([turn]))
         if turn.turn not in chosen and (tokens <= free or not chosen):
@@ -167,8 +171,8 @@ def fitting_turns(work: RunningTurn, ordered: Sequence[Logged], free: int) -> li
 def loaded_turns(
     work: RunningTurn,
     effort: Effort,
-    log: Sequence[Logged],
-    chosen: Sequence[Logged],
+    log: Sequence[StoredTurn],
+    chosen: Sequence[StoredTurn],
     query: str = "",
 ) -> dict[str, Any]:
     """Return the part of a result that describes the turns which come into the context."""

@@ -14,7 +14,8 @@ from ..names import is_qualified, ranges, slug
 from ..questions import Asks
 from ..running_turn import Outcome, RunningTurn
 from ..spans import active_before, headed, spans
-from ..transcript import Logged, transcript
+from ..transcript import transcript
+from ..turn import StoredTurn
 from .arguments import Text, Texts
 from .expand_effort import fitting_turns, loaded_turns, reading_call
 from .summary import summarise
@@ -187,7 +188,7 @@ def _lapsed(state: EffortState, effort: Effort) -> list[str]:
     return [one for one in effort.constraints if one.strip(" .").casefold() not in said]
 
 
-def _own_log(work: RunningTurn, effort: str) -> tuple[Logged, ...]:
+def _own_log(work: RunningTurn, effort: str) -> tuple[StoredTurn, ...]:
     """Return what belongs to an effort that is being closed, up to the call that closes it."""
     running = work.view.running
     closing = max((at for at, one in enumerate(running.messages) if one.type == "ai"), default=0)

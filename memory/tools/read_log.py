@@ -12,10 +12,10 @@ from ..errors import ToolError
 from ..messages import compact
 from ..names import numbers, qualified, ranges, session_name, turns_named
 from ..recalled import Recalled, recalled
-from ..record import Record, memberships
 from ..running_turn import RunningTurn
 from ..tokens import fit
-from ..transcript import Logged, entries, message_end, offsets, plain
+from ..transcript import entries, message_end, offsets, plain
+from ..turn import StoredTurn, memberships
 from ..view import ArchiveView
 from .arguments import Number, Text, Turns
 
@@ -95,7 +95,7 @@ def _of_days(work: RunningTurn, view: ArchiveView, days: Days) -> list[int]:
 
 
 def _texts(
-    work: RunningTurn, view: ArchiveView, turns: Sequence[Logged], offset: int
+    work: RunningTurn, view: ArchiveView, turns: Sequence[StoredTurn], offset: int
 ) -> tuple[list[tuple[Mapping[str, Any], Recalled]], int]:
     """Return the turns that fit, and the offset at which the last one is cut, 0 if it is not."""
     parts: list[tuple[Mapping[str, Any], Recalled]] = []
@@ -107,10 +107,10 @@ def _texts(
             raise ToolError(render("offset_outside", **where))
         efforts = [*turn.efforts]
         place: dict[str, Any] = {}
-        if view is not work.view and isinstance(turn, Record):
+        if view is not work.view and turn.is_committed:
             efforts = [qualified(view.session, name) for name in efforts]
             place = {"session": session_name(view.session), "id": turn.id}
-        none = UNDATED if isinstance(turn, Record) else "now"
+        none = UNDATED if turn.is_committed else "now"
         time = local_day(turn.at, work.settings.timezone, hour=True) or none
         head = {"turn": turn.turn, "at": time, "efforts": efforts}
         free -= work.count(compact(head))
@@ -133,7 +133,7 @@ def _texts(
     return parts, 0
 
 
-def _reading_end(work: RunningTurn, turn: Logged, log: str, offset: int) -> int:
+def _reading_end(work: RunningTurn, turn: StoredTurn, log: str, offset: int) -> int:
     """Return where the message of an offset ends, or a later one if little is left of that."""
     end = message_end(turn.messages, offset)
     while end < len(log) and work.count(log[offset:end]) < _LEAST:
@@ -143,9 +143,9 @@ def _reading_end(work: RunningTurn, turn: Logged, log: str, offset: int) -> int:
 
 def _readable(
     work: RunningTurn, view: ArchiveView, numbers: Sequence[int]
-) -> tuple[dict[int, Logged], frozenset[int]]:
+) -> tuple[dict[int, StoredTurn], frozenset[int]]:
     """Return the first chunk of these turns with readable ones in it, and the numbers behind it."""
-    running, turns, end = view.running, dict[int, Logged](), 0
+    running, turns, end = view.running, dict[int, StoredTurn](), 0
     while not turns and end < len(numbers):
         begin, end = end, end + _AT_ONCE
         turns = {turn.turn: turn for turn in view.turns(numbers[begin:end]) if turn.messages}

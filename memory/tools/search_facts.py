@@ -9,9 +9,9 @@ from ..archive.protocol import Elsewhere, Found
 from ..dates import When, undated
 from ..facts import BASE, Fact
 from ..names import session_name
-from ..record import Session
 from ..running_turn import RunningTurn
 from ..search.terms import indexed, query_terms, tells
+from ..turn import Session
 from ..view import ArchiveView
 from .search_results import Hit, is_within
 

@@ -16,14 +16,14 @@ from ..facts import is_fact
 from ..messages import compact
 from ..names import qualified, session_name
 from ..recalled import Recalled, quotations, result_of
-from ..record import Record
 from ..running_turn import RunningTurn
 from ..search.literal import Literal
 from ..search.passages import LONGEST, Passage, best_excerpt, excerpt, passages, shown_excerpt
 from ..search.terms import query_terms
 from ..spans import kept
 from ..tokens import fit
-from ..transcript import Logged, excerpted, offsets, plain, speaker_at
+from ..transcript import excerpted, offsets, plain, speaker_at
+from ..turn import StoredTurn
 from ..view import past
 from .read_log import DEFAULT_LIMIT
 
@@ -47,7 +47,7 @@ _APART = 3
 class _Range:
     """Characters of a turn that are shown; `score` is of the best passage in them."""
 
-    record: Logged
+    record: StoredTurn
     begin: int
     end: int
     score: float
@@ -77,7 +77,7 @@ class SearchResults:
         self._free = min(work.free, _BUDGET)
         self._ranges: dict[str | tuple[str, int], list[_Range]] = {}
         self._heads: dict[str | tuple[str, int], dict[str, Any]] = {}
-        self._records: dict[int, Logged] = {}
+        self._records: dict[int, StoredTurn] = {}
         self._passages: dict[int, list[Passage]] = {}
         self._literals = [Literal(text) for text in phrasings]
         self._summaries: dict[str | tuple[str, int], tuple[dict[str, Any], Recalled]] = {}
@@ -153,9 +153,10 @@ class SearchResults:
 
     def _is_shown(self, hit: Found) -> bool:
         record = self._records.get(hit.turn)
-        if not isinstance(record, Record):  # the running one, which is now
-            return record is not None and not self._when.until
-        return is_within(record.at, self._when)
+        if record is None:
+            return False
+        now = not record.is_committed
+        return not self._when.until if now else is_within(record.at, self._when)
 
     def _add(self, hit: Found, effort: Effort | None) -> bool:
         """Add a passage; return whether there was room for it."""
@@ -172,7 +173,7 @@ class SearchResults:
             return False
         # A question is often answered only in the next turn.
         after = self._records.get(hit.turn + 1)
-        if part.asks and isinstance(after, Record) and (answer := excerpt(after.messages, 0)):
+        if part.asks and after and after.is_committed and (answer := excerpt(after.messages, 0)):
             self._add_range(key, _Range(after, answer.begin, answer.end, hit.score, hit.weak))
         return True
 
@@ -281,7 +282,7 @@ class SearchResults:
     def _around(self, one: _Range, *, hour: bool = False) -> dict[str, Any]:
         """Return what stands before the text: with an offset if one reading does not reach it."""
         zone, messages = self._when.zone, one.record.messages
-        none = UNDATED if isinstance(one.record, Record) else "now"
+        none = UNDATED if one.record.is_committed else "now"
         around: dict[str, Any] = {
             "turn": one.record.turn,
             "at": local_day(one.record.at, zone, hour=hour) or none,

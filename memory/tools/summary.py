@@ -18,12 +18,12 @@ from ..fences import Fences
 from ..keywords import MOST_KEYWORDS
 from ..messages import Message, calls, compact
 from ..questions import Asks, Question
-from ..record import Group
 from ..search.terms import query_terms, terms
 from ..settings import Settings
 from ..state_block import as_users_see
 from ..tokens import TokenCounter, cut_at_sentence, slices
-from ..transcript import Logged, countable, in_parts, transcript, visible_text
+from ..transcript import countable, in_parts, transcript, visible_text
+from ..turn import StoredTurn
 
 _CANNED_BELOW = 50  # characters of a log below which no model is asked: there is nothing to sum up
 _MOST_PARTS = 8  # calls for one summary: a session of real work took 84
@@ -53,7 +53,7 @@ class EffortSummary(BaseModel):
 
 
 def summarise(
-    effort: Effort, log: Sequence[Logged], settings: Settings, fences: Fences
+    effort: Effort, log: Sequence[StoredTurn], settings: Settings, fences: Fences
 ) -> Asks[Effort]:
     """Return an effort with a summary of its log; raise `AnswerError` if none comes about.
 
@@ -90,7 +90,7 @@ def summarise(
 
 
 def _parts(
-    log: Sequence[Logged], limit: int, count: TokenCounter, about: frozenset[str]
+    log: Sequence[StoredTurn], limit: int, count: TokenCounter, about: frozenset[str]
 ) -> list[str]:
     """Return a log in a bounded number of parts, with previews of results and arguments.
 
@@ -105,7 +105,7 @@ def _parts(
             # Without the model's state blocks, which describe other work too.
             said = as_users_see(turn.messages)
             short = previewed(turn, said, limits, count, cut=cut)
-            turns.append(Group(turn.turn, tuple(filter(_says_something, short)), ""))
+            turns.append(StoredTurn(turn.turn, tuple(filter(_says_something, short)), ""))
         parts = in_parts(transcript(turns), limit, count)
         if len(parts) <= _MOST_PARTS:
             return parts
@@ -159,7 +159,7 @@ def _between_lines(content: str, limit: int, count: TokenCounter) -> tuple[int, 
     return end, after if 0 <= after - begin <= _LONG_LINE else begin
 
 
-def characters_said(log: Sequence[Logged]) -> int:
+def characters_said(log: Sequence[StoredTurn]) -> int:
     """Count the characters of a log without the memory's tools and white space at the ends."""
     messages = (message for turn in log for message in turn.messages)
     return sum(len(part.strip()) for message in messages for part in countable(message))

@@ -11,8 +11,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from ...memory.archive.protocol import Archive
 from ...memory.errors import InputError
 from ...memory.messages import answered
-from ...memory.record import Session
 from ...memory.serialised import stored_form
+from ...memory.turn import Session
 from ...memory.view import ArchiveView, past
 from .edits import MOST_TURNS, Compared, compared, identity
 from .langchain_messages import (

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-from ...memory.archive.records import mark
+from ...memory.archive.rows import mark
 from ...memory.messages import Message, calls
 from ...memory.recalled import stored
-from ...memory.record import Record
 from ...memory.serialised import digest, fingerprint, stored_form
 from ...memory.state_block import as_stored, as_users_see, with_blocks
 from ...memory.tool_names import MEMORY_TOOLS
+from ...memory.turn import StoredTurn
 from ...memory.view import ArchiveView
 from .langchain_messages import MADE_HERE
 
@@ -58,7 +58,7 @@ class Compared:
 class _Archived(NamedTuple):
     """A message of an archived turn, as it is stored and as users see it."""
 
-    record: Record
+    record: StoredTurn
     at: int
     stored: Message
     shown: Message

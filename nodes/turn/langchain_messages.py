@@ -19,10 +19,10 @@ from ...memory.attachments import complete, data_of, references, referring, with
 from ...memory.dates import stamped
 from ...memory.fences import without_reserved_name
 from ...memory.messages import unanswered
-from ...memory.record import Record, Session
 from ...memory.serialised import clean
 from ...memory.state_block import as_users_see
 from ...memory.tool_names import MEMORY_TOOLS
+from ...memory.turn import Session, StoredTurn
 from ...memory.valid_history import no_result
 from ...memory.view import ArchiveView
 from ...prompts.loader import render
@@ -213,7 +213,7 @@ def archived(messages: Sequence[_Message]) -> list[_Message] | None:
     return None if is_same else after
 
 
-def stored_messages(view: ArchiveView, record: Record) -> list[BaseMessage]:
+def stored_messages(view: ArchiveView, record: StoredTurn) -> list[BaseMessage]:
     """Return the messages of a committed turn as the state has them."""
     said = copied(as_users_see(view.messages(record)))
     return kept_in_state(view.archive, view.session, said)

@@ -29,13 +29,13 @@ from ...memory.errors import AttentionError, SettingsError
 from ...memory.keywords import KeywordCache
 from ...memory.locks import CACHES
 from ...memory.questions import What
-from ...memory.record import Session
 from ...memory.running_turn import LaidOut, laid_out_cache
 from ...memory.salience.merge import Similarity
 from ...memory.search.embeddings import Embedder
 from ...memory.serialised import fingerprint
 from ...memory.settings import Settings, resolve
 from ...memory.tokens import REPLY_OVERHEAD, TokenCounter
+from ...memory.turn import Session
 from ...memory.view import ArchiveView
 from ..ask import Models
 

@@ -11,14 +11,14 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from ...memory.archive.index import language_event
 from ...memory.archive.protocol import Archive
-from ...memory.archive.records import mark
+from ...memory.archive.rows import mark
 from ...memory.attachments import data_of
 from ...memory.errors import ArchiveLockedError, TipNotFoundError
 from ...memory.messages import Message, calls
-from ...memory.record import Group, Record, Session, Tip
 from ...memory.search.embeddings import Embedder
 from ...memory.serialised import digest, stored_form
 from ...memory.state_block import with_blocks
+from ...memory.turn import Session, StoredTurn, Tip
 from ...memory.view import every_turn, past
 from ..turn.langchain_messages import copied
 from .arrivals import SplitInput, boundaries, turn_numbers
@@ -46,8 +46,8 @@ archive does not know: it is adopted as a whole."""
 
 
 def commit(
-    archive: Archive, session: Session, tip: Tip, turn: Group, embedder: Embedder | None = None
-) -> Record:
+    archive: Archive, session: Session, tip: Tip, turn: StoredTurn, embedder: Embedder | None = None
+) -> StoredTurn:
     """Commit a turn after `tip`, or the turn of `tip` itself once more if it has that number.
 
     A turn that is committed again with other messages begins a new branch. Raises
@@ -69,7 +69,9 @@ def commit(
     return retrying(archive.commit, session, tip, turn, embedder)
 
 
-def _replacing(archive: Archive, session: Session, tip: Tip, turn: Group) -> tuple[Tip, Group]:
+def _replacing(
+    archive: Archive, session: Session, tip: Tip, turn: StoredTurn
+) -> tuple[Tip, StoredTurn]:
     """Return the tip before the turn of `tip`, and that turn with the messages of `turn`.
 
     It keeps its events and efforts, and its status if nothing new happened in it.
@@ -123,7 +125,7 @@ def _edited(archive: Archive, session: Session, tip: Tip, known: Compared) -> Ti
         messages = edits.get(record.turn, record.messages) if is_turn else record.messages
         said = known.turns[record.turn] if is_turn and record.turn in edits else ()
         saved = archive.at(session, record.tip).saved()
-        again = Group(
+        again = StoredTurn(
             *(record.turn, messages, record.at, record.efforts, record.events, record.status),
             state=saved.state if saved else None,
             nonce=archive.keyed_digest(f"{session} {before.id} {record.id} {digest(messages)}"),
@@ -134,7 +136,7 @@ def _edited(archive: Archive, session: Session, tip: Tip, known: Compared) -> Ti
 
 
 def _with_blocks_again(
-    messages: Sequence[Message], records: Sequence[Record]
+    messages: Sequence[Message], records: Sequence[StoredTurn]
 ) -> tuple[Message, ...]:
     """Return messages with the state blocks, hidden from users, that the archive has of them."""
     archived = (message for record in records for message in record.messages)
@@ -319,7 +321,7 @@ def _is_past_of(history: Sequence[Message], archive: Archive, session: Session, 
     return False
 
 
-def _unedited(history: Sequence[Message], records: Sequence[Record]) -> bool:
+def _unedited(history: Sequence[Message], records: Sequence[StoredTurn]) -> bool:
     """Tell whether no message of a history differs from the one of its id in the turns."""
     archived = {m.id: m for record in records for m in record.messages}
     originals = [archived.get(message_id) for message_id in _ids(history)]

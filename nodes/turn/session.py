@@ -7,9 +7,9 @@ from typing import Any
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
-from ...memory.record import ANONYMOUS, Session
 from ...memory.serialised import clean
 from ...memory.settings import Settings, user_named
+from ...memory.turn import ANONYMOUS, Session
 from .state import TurnState
 
 _NONCE = 16

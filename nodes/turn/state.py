@@ -26,9 +26,9 @@ from typing_extensions import TypedDict
 from ...memory.context.plan import Why
 from ...memory.errors import StateError, ToolError
 from ...memory.names import numbers
-from ...memory.record import Tip
 from ...memory.references import Kind
 from ...memory.settings import Settings
+from ...memory.turn import Tip
 from .langchain_messages import messages_in_state
 
 Plain: TypeAlias = Annotated[Any, GetPydanticSchema(lambda _, handler: handler(JsonValue))]

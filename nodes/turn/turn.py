@@ -23,12 +23,12 @@ from ...memory.fences import Fences
 from ...memory.locks import CACHES
 from ...memory.messages import Message, answered
 from ...memory.recalled import restored, stored
-from ...memory.record import Event, Group, Part, Record, Session, Tip, first_round, memberships
 from ...memory.running_turn import RunningTurn
 from ...memory.serialised import stored_form
 from ...memory.settings import Settings
 from ...memory.spans import event_of
 from ...memory.state_block import as_stored, calls_sent
+from ...memory.turn import Event, Part, Session, StoredTurn, Tip, first_round, memberships
 from ...memory.view import ArchiveView, fences_of, past
 from .parts import READ_CACHE_SECONDS, AgentParts, Frame
 from .session import session_of
@@ -74,7 +74,7 @@ class TurnCache:
     """Messages that left the state, as they were sent, by the id of the last part of them."""
     _stored: dict[int, tuple[BaseMessage, dict[str, Any], Message]] = field(default_factory=dict)
     _plans: dict[str, tuple[Any, Plan | None]] = field(default_factory=dict)
-    _read: dict[str, tuple[float, dict[int, Record]]] = field(default_factory=dict)
+    _read: dict[str, tuple[float, dict[int, StoredTurn]]] = field(default_factory=dict)
 
     def plan(self, packed: Mapping[str, Any] | None) -> Plan | None:
         """Return the plan of the state; the nodes unpack it again only where it changed."""
@@ -83,7 +83,7 @@ class TurnCache:
             known = self._plans["newest"] = packed, Plan.unpacked(packed)
         return known[1]
 
-    def read(self) -> dict[int, Record]:
+    def read(self) -> dict[int, StoredTurn]:
         """Return the committed turns that nodes read, for as long as a turn relies on them."""
         at, records = self._read.get("newest", (0.0, {}))
         if (now := monotonic()) - at > READ_CACHE_SECONDS:
@@ -244,7 +244,7 @@ def group(
     left: LeftRounds = NO_ROUNDS,
     *,
     is_done: bool = False,
-) -> Group:
+) -> StoredTurn:
     """Return messages of a turn as the archive stores them, with their state blocks.
 
     Those that left the state are joined with them. A turn that is neither `is_done` nor answered is
@@ -255,7 +255,7 @@ def group(
     several = event_of(archived, efforts)
     sessions = [name for name, _, _ in several[0]["spans"] if name] if several else []
     is_done = is_done or answered(archived)
-    return Group(
+    return StoredTurn(
         turn=efforts.turn,
         messages=archived,
         at=stamp(),
@@ -269,13 +269,13 @@ def group(
     )
 
 
-def command_group(state: TurnState) -> Group:
+def command_group(state: TurnState) -> StoredTurn:
     """Return the command that waits in the state as the archive stores it."""
     # What the context shows is made anew after it.
     after = _saved({key: value for key, value in state.items() if key != "plan"})
     events, nonce = tuple(state.get("events", ())), state.get("command", "")
     turn = state.get("persisted", 0)
-    return Group(turn, (), stamp(), events=events, status="command", state=after, nonce=nonce)
+    return StoredTurn(turn, (), stamp(), events=events, status="command", state=after, nonce=nonce)
 
 
 def load_cache(state: TurnState, parts: AgentParts, session: Session) -> TurnCache:
@@ -314,7 +314,7 @@ def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts
     key = key_of(state, runtime, frame.settings)
     cache, number = _cache_of(key, state, parts), state.get("turn", 0)
     efforts = memberships(state.get("active_effort"), state.get("events", ()))
-    now = Group(number, _whole(cache, state), at="", efforts=efforts)
+    now = StoredTurn(number, _whole(cache, state), at="", efforts=efforts)
     # A turn may run again after its commit; it then follows the turn before it.
     tip = replace(key.tip, turn=min(key.tip.turn, number - 1))
     view = replace(cache.past, tip=tip, running=now, read=cache.read())
@@ -329,7 +329,7 @@ def _whole(cache: TurnCache, state: TurnState) -> tuple[Message, ...]:
     if last not in cache.left:
         view = cache.past
         left = left_rounds(view.archive, view.session, state).messages
-        now = Group(state.get("turn", 0), put_back(messages, left), at="")
+        now = StoredTurn(state.get("turn", 0), put_back(messages, left), at="")
         recall = replace(view, running=now).recall  # they may quote the turn itself
         cache.left[last] = tuple(restored(message, recall) for message in left)
     return put_back(messages, cache.left[last])

@@ -10,9 +10,9 @@ from langgraph.runtime import Runtime
 from ...memory.context.plan import Plan
 from ...memory.efforts import EffortState, changes
 from ...memory.names import is_qualified
-from ...memory.record import Record, Tip
 from ...memory.running_turn import RunningTurn
 from ...memory.settings import Settings
+from ...memory.turn import StoredTurn, Tip
 from ...memory.view import ArchiveView
 from ..ask import QuestionCost
 from .state import SUMMARIES, Texts, TurnState
@@ -90,7 +90,7 @@ def streamed_update(
     return efforts_update(after)
 
 
-def commit_update(record: Record, last: str) -> dict[str, Any]:
+def commit_update(record: StoredTurn, last: str) -> dict[str, Any]:
     """Return the update after a commit; `last` is the id of the turn's last message."""
     return {**tip_update(record.tip), "archived": last, "events": []}
 

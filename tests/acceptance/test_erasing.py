@@ -20,7 +20,7 @@ from ebbtide import (
     delete_user,
     erase,
 )
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 from tests.acceptance.stage import AUTH, EXACT, Stage, recalled, stage
 from tests.doubles import call
 from tests.zipped import revealed

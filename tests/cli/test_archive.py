@@ -10,7 +10,7 @@ import yaml
 from typer.testing import Result
 
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.record import Session, Tip
+from ebbtide.memory.turn import Session, Tip
 from tests.cli.commands_run import run, talked
 from tests.cli.test_chat_commands import files_with
 from tests.databases import Database

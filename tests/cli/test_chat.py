@@ -14,7 +14,7 @@ import pytest
 
 from ebbtide import DiskArchive
 from ebbtide.cli.chat_commands import COMMANDS
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 from tests.cli.commands_run import chat, run
 from tests.cli.terminal import Terminal, terminal
 from tests.openai_server import Answer, Body, Fail, OpenAIServer, Say, serving

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.record import Session, Tip
+from ebbtide.memory.turn import Session, Tip
 from tests.cli.commands_run import run, talked
 from tests.graph.journeys import PAGES, Turn, effort, play, using
 from tests.memory.turns import turn

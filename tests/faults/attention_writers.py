@@ -11,7 +11,7 @@ from redis import Redis
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.attention.law import Attention, Memory
 from ebbtide.memory.attention.redis import RedisAttention
-from ebbtide.memory.record import Session, Tip
+from ebbtide.memory.turn import Session, Tip
 from tests.memory.turns import concluded, turn
 from tests.processes import forks
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.compressions import Compression, ExtractionEntry
-from ebbtide.memory.record import Session, Tip
+from ebbtide.memory.turn import Session, Tip
 from tests.agents import Talk
 from tests.faults.places import Place
 from tests.graph.long_effort import FILLER, agent, compressing, quoting

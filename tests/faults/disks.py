@@ -2,8 +2,8 @@
 
 from ebbtide import DiskArchive
 from ebbtide.memory.compressions import Compression, ExtractionEntry
-from ebbtide.memory.record import Group, Record, Session, Tip
 from ebbtide.memory.search.embeddings import Embedder
+from ebbtide.memory.turn import Session, StoredTurn, Tip
 
 
 class FullDisk(DiskArchive):
@@ -12,8 +12,8 @@ class FullDisk(DiskArchive):
     failures = 0
 
     def commit(
-        self, session: Session, tip: Tip, group: Group, embedder: Embedder | None = None
-    ) -> Record:
+        self, session: Session, tip: Tip, group: StoredTurn, embedder: Embedder | None = None
+    ) -> StoredTurn:
         """Fail as a full disk does, or commit."""
         if self.failures:
             self.failures -= 1

@@ -23,7 +23,7 @@ from langchain_core.runnables import RunnableConfig
 
 from ebbtide import aerase, delete_session, delete_user, erase
 from ebbtide.memory.errors import SessionNotFoundError
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 from tests.agents import Talk, talk
 from tests.doubles import call
 from tests.faults.places import Countdown, Place

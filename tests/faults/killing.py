@@ -26,8 +26,8 @@ from langgraph.types import Durability
 
 from ebbtide import Settings, TurnRunningError, erase
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Record, Session
 from ebbtide.memory.tokens import count
+from ebbtide.memory.turn import Session, StoredTurn
 from tests.agents import Talk, talk, tip_in
 from tests.doubles import ScriptedModel, call
 from tests.faults.places import Place
@@ -118,7 +118,7 @@ def erase_one(chat: Talk, erased: Path, chance: random.Random) -> None:
         erase(chat.agent, CONFIG, one.turn)
 
 
-def texts(record: Record) -> list[str]:
+def texts(record: StoredTurn) -> list[str]:
     """Return what nobody but a turn says: its questions, and the numbers in its answers."""
     said = (text(m).partition(": ")[2].split(" ")[0] for m in record.messages if m.type == "ai")
     return [
@@ -196,7 +196,7 @@ def report(place: Place, durability: Durability) -> dict[str, int]:
 
 
 def compared(
-    records: Sequence[Record], newest: int, answers: dict[int, str], gone: set[int]
+    records: Sequence[StoredTurn], newest: int, answers: dict[int, str], gone: set[int]
 ) -> dict[str, int]:
     """Return how a lineage differs from what was noted, but for what was erased."""
     questions = [said for record in records for said in asked_in(record)]
@@ -217,12 +217,12 @@ def compared(
     }
 
 
-def efforts(records: Sequence[Record]) -> list[str]:
+def efforts(records: Sequence[StoredTurn]) -> list[str]:
     """Return the efforts that turns belong to."""
     return list(dict.fromkeys(name for record in records for name in record.efforts))
 
 
-def asked_in(record: Record) -> list[str]:
+def asked_in(record: StoredTurn) -> list[str]:
     """Return the user messages of a record."""
     return [text(message) for message in record.messages if message.type == "human"]
 

@@ -11,7 +11,7 @@ import signal
 import pytest
 
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.record import Group, Tip
+from ebbtide.memory.turn import StoredTurn, Tip
 from tests.faults.places import Countdown, Place
 from tests.memory.turns import SESSION, commit_all, concluded, opened, turn, visible
 
@@ -59,7 +59,7 @@ def numbers(total: int, step: int) -> list[int]:
 @pytest.mark.parametrize("step", [13, pytest.param(1, marks=pytest.mark.soak)])
 def test_killed_in_the_commit_of_a_turn(place: Place, step: int) -> None:
     """All of the turn is there or nothing, and the same turn committed again stands once."""
-    first: Group = turn(1, "hello", ["a"], [opened("a")])
+    first: StoredTurn = turn(1, "hello", ["a"], [opened("a")])
     with place.archive() as archive:
         tip = commit_all(archive, [first])
         before = kept(archive, tip)

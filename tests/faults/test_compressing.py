@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from ebbtide.memory.archive.records import unzipped
+from ebbtide.memory.archive.rows import unzipped
 from ebbtide.memory.archive.schema import compressions, extractions
 from tests.agents import THREAD, Talk
 from tests.faults.compressing import RULE, SESSION, opened

@@ -7,7 +7,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 from tests.agents import THREAD, talk
 from tests.doubles import Broken
 from tests.faults.disks import FullDisk, NoRoomToCompress

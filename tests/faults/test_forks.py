@@ -12,7 +12,7 @@ from langgraph.graph.state import CompiledStateGraph
 from ebbtide import create_memory_agent
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 from tests.agents import tip_in
 from tests.doubles import ScriptedModel, call
 from tests.faults.places import Place

@@ -26,7 +26,7 @@ from langgraph.types import Command, interrupt
 from ebbtide import Settings
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Part, Record, Session, Tip
+from ebbtide.memory.turn import Part, Session, StoredTurn, Tip
 from tests.agents import Talk, talk
 from tests.doubles import call
 from tests.faults.places import Countdown, Place
@@ -132,7 +132,7 @@ def stones(place: Place) -> list[int]:
     return results_of(record)
 
 
-def results_of(record: Record) -> list[int]:
+def results_of(record: StoredTurn) -> list[int]:
     """Return the stones in the results of a turn."""
     results = [text(message) for message in record.messages if message.type == "tool"]
     return [int(number) for words in results for number in re.findall(r"^stone<(\d+)>", words)]

@@ -9,7 +9,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from ebbtide import DiskArchive
 from ebbtide.memory.archive.branch import SqlBranch
 from ebbtide.memory.metrics import Report, report
-from ebbtide.memory.record import Record, Session, Tip
+from ebbtide.memory.turn import Session, StoredTurn, Tip
 from tests.agents import THREAD, Talk
 from tests.graph.journeys import Turn
 
@@ -32,7 +32,7 @@ class CountingBranch(SqlBranch):
         super().__init__(archive._reader, session, tip)
         self.archive = archive
 
-    def turns(self, numbers: Sequence[int], *, commands: bool = False) -> tuple[Record, ...]:
+    def turns(self, numbers: Sequence[int], *, commands: bool = False) -> tuple[StoredTurn, ...]:
         """Count, and read."""
         self.archive.asked += len(numbers)
         return super().turns(numbers, commands=commands)

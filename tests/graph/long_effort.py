@@ -10,7 +10,7 @@ from langchain_core.messages import BaseMessage
 from ebbtide import DiskArchive, Settings
 from ebbtide.memory.archive.transfer import read
 from ebbtide.memory.compressions import Compression
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 from tests.agents import Talk, talk, tip_in
 from tests.doubles import ScriptedModel, call
 from tests.graph.planted import CONSTRAINTS, DECISIONS, REVISED

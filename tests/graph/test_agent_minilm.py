@@ -7,9 +7,9 @@ import pytest
 
 from ebbtide import DiskArchive
 from ebbtide.memory.archive.protocol import Archive
-from ebbtide.memory.record import Session, Tip
 from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.memory.settings import Settings
+from ebbtide.memory.turn import Session, Tip
 from tests.memory.turns import commit_all, concluded, turn
 from tests.minilm import minilm, need_minilm
 

@@ -10,8 +10,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import Settings, restore
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Session
 from ebbtide.memory.state_block import END, START
+from ebbtide.memory.turn import Session
 from tests.agents import THREAD, Talk, talk
 from tests.constants import constants
 from tests.doubles import call, malformed, together

@@ -13,7 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import EbbtideMiddleware, MemoryState, Settings, erase, restore
 from ebbtide.inspector.prompts import prompt
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 from tests.agents import THREAD, Talk, inside, talk, tip_in
 from tests.doubles import call
 from tests.graph.test_budget import tokens

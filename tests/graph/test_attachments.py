@@ -14,7 +14,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import MessagesState
 
 from ebbtide import EbbtideMiddleware, commands, delete_session, erase, restore
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 from tests.agents import THREAD, archive_in, inside, talk
 from tests.doubles import ScriptedModel, call
 from tests.files import png

@@ -17,7 +17,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from ebbtide import DiskArchive, Settings, TurnRunningError, commands, erase
 from ebbtide.cli.conversation import Conversation
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call
 

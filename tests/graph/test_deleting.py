@@ -26,7 +26,7 @@ from ebbtide import (
     delete_user,
 )
 from ebbtide.memory.archive.memories import SqlAttention
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 from tests.agents import Talk, talk
 from tests.databases import Database, Server
 from tests.doubles import call

@@ -21,7 +21,7 @@ from langgraph.types import Command, interrupt
 from ebbtide import DiskArchive, Settings, erase, transcript
 from ebbtide.memory.archive.transfer import copy
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Part, Record, Session
+from ebbtide.memory.turn import Part, Session, StoredTurn
 from tests.agents import THREAD, Talk, archive_in, talk
 from tests.doubles import call, together
 from tests.test_complaints import orphans
@@ -86,7 +86,7 @@ def stones(messages: Any) -> list[int]:
     return [int(number) for words in said for number in re.findall(r"^stone<(\d+)>", words)]
 
 
-def records(chat: Talk) -> list[Record]:
+def records(chat: Talk) -> list[StoredTurn]:
     """Return the last turn of each branch."""
     tips = chat.archive.tips(SESSION)
     return [record for tip in tips for record in chat.archive.at(SESSION, tip).turns([tip.turn])]

@@ -38,7 +38,7 @@ from ebbtide import (
 )
 from ebbtide.memory.archive.transfer import read
 from ebbtide.memory.fences import NAME
-from ebbtide.memory.record import Record
+from ebbtide.memory.turn import StoredTurn
 from tests.doubles import ScriptedModel, call, together
 
 USERS = ("ann", "bob")
@@ -332,7 +332,9 @@ def references(start: object) -> Iterator[object]:
         yield one
         kept = one.__closure__ or () if isinstance(one, FunctionType) else gc.get_referents(one)
         for value in kept:
-            skipped = isinstance(value, ModuleType | type | FrameType | Record) or id(value) in seen
+            skipped = (
+                isinstance(value, ModuleType | type | FrameType | StoredTurn) or id(value) in seen
+            )
             if not skipped:
                 seen.add(id(value))
                 waiting.append(value)

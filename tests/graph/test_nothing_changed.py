@@ -13,7 +13,7 @@ from ebbtide import Settings, commands, transcript
 from ebbtide.inspector.export import export_html
 from ebbtide.memory.archive.folder import export
 from ebbtide.memory.archive.page import export_markdown
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call, together
 

@@ -14,7 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import DiskArchive, create_memory_agent
 from ebbtide.memory.messages import Message, calls
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 from ebbtide.nodes.ask import ATTEMPTS
 from tests.agents import SUMMARY, THREAD, tip_in
 from tests.openai_server import Answer, Drop, Fail, OpenAIServer, Say, Structured, serving

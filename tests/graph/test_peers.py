@@ -10,7 +10,7 @@ from langgraph.graph import END
 
 from ebbtide import DiskArchive, EbbtideMiddleware, build_memory_graph
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Record, Session
+from ebbtide.memory.turn import Session, StoredTurn
 from ebbtide.prompts.loader import render
 from tests.agents import SUMMARY, THREAD
 from tests.doubles import ScriptedModel, call, together
@@ -30,7 +30,7 @@ def remembering(root: Path) -> tuple[EbbtideMiddleware, DiskArchive]:
     return EbbtideMiddleware(archive=archive), archive
 
 
-def turns(archive: DiskArchive, namespace: str) -> list[list[Record]]:
+def turns(archive: DiskArchive, namespace: str) -> list[list[StoredTurn]]:
     """Return the turns of an agent inside the graph, branch by branch."""
     session = Session("", "t", namespace)
     return [
@@ -39,7 +39,7 @@ def turns(archive: DiskArchive, namespace: str) -> list[list[Record]]:
     ]
 
 
-def asked(records: list[Record]) -> list[str]:
+def asked(records: list[StoredTurn]) -> list[str]:
     """Return what users said in turns."""
     return [text(m) for record in records for m in record.messages if m.type == "human"]
 

@@ -8,8 +8,8 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import Settings, commands
-from ebbtide.memory.record import Record
 from ebbtide.memory.running_turn import Made, laid_out_cache
+from ebbtide.memory.turn import StoredTurn
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call
 
@@ -69,7 +69,7 @@ def test_a_quote_of_a_turn_to_come_is_read_anew(tmp_path: Path) -> None:
 def test_large_turns_do_not_fill_the_memory() -> None:
     """A large one counts as several of those that are held."""
     cache = laid_out_cache()
-    large = Record(1, "id", "", (HumanMessage("a" * 200_000),), "")
+    large = StoredTurn(1, (HumanMessage("a" * 200_000),), "", id="id")
 
     for number in range(300):
         cache[number] = Made(large, is_alone=True, value=number)

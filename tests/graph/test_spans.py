@@ -9,8 +9,8 @@ from langchain_core.tools import tool
 
 from ebbtide import Settings
 from ebbtide.memory.archive.folder import export
-from ebbtide.memory.record import Session
 from ebbtide.memory.spans import kept
+from ebbtide.memory.turn import Session
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import ScriptedModel, call
 from tests.memory.conversations import words_of

@@ -14,7 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import DiskArchive, Settings, commands, create_memory_agent, restore, transcript
 from ebbtide.memory.errors import InputError, SettingsError
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 from tests.agents import ENTRIES, SUMMARY, THREAD, referenced, talk
 from tests.doubles import ScriptedModel, call, together
 from tests.graph.journeys import EXACT

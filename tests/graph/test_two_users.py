@@ -13,7 +13,7 @@ from langgraph.types import Command
 
 from ebbtide import SessionNotFoundError, commands, delete_session, restore, transcript
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 from tests.agents import Talk, inside, talk
 from tests.nodes.turn.test_checkpoints import Died, DyingSaver
 

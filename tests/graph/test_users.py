@@ -25,7 +25,7 @@ from ebbtide import (
     restore,
     transcript,
 )
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import ScriptedModel, call
 

@@ -27,7 +27,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 
 from ebbtide import DiskArchive, MemoryState, Settings, create_memory_agent
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 from ebbtide.memory.view import fences_of
 from tests.doubles import ScriptedModel
 from tests.openai_server import Say

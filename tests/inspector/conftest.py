@@ -10,7 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from ebbtide import create_memory_agent
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.archive.transfer import copy
-from ebbtide.memory.record import ANONYMOUS, Group, Session, Tip
+from ebbtide.memory.turn import ANONYMOUS, Session, StoredTurn, Tip
 from ebbtide.testing import ScriptedModel
 from tests.inspector.browser import Browser, browsing, limited
 
@@ -69,12 +69,12 @@ def long_session(archive: SqlArchive) -> Callable[[int], Session]:
     return made
 
 
-def _turn(number: int) -> Group:
+def _turn(number: int) -> StoredTurn:
     tokens = {"system": 500, "tools": 650, "turns": 40 * (number % 50), "turn": 20}
     events = ({"type": "sent", "tokens": tokens, "total": sum(tokens.values()), "budget": 4_000},)
     human = HumanMessage(f"Question {number}", id=f"h{number}")
     answer = AIMessage(f"Answer {number}", id=f"a{number}")
-    return Group(
+    return StoredTurn(
         number, (human, answer), "2026-03-01T10:00:00+00:00", events=events, nonce=f"{number:032x}"
     )
 

@@ -12,7 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from ebbtide import commands, create_memory_agent
 from ebbtide.inspector.server import Inspected, local_app
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.record import Session, Tip
+from ebbtide.memory.turn import Session, Tip
 from ebbtide.testing import ScriptedModel
 from tests.inspector.browser import serving
 from tests.processes import ended, printing

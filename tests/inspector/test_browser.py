@@ -20,7 +20,7 @@ from ebbtide.inspector.export import export_html
 from ebbtide.inspector.server import Inspected, local_app
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.decay import PUT_OFF
-from ebbtide.memory.record import ANONYMOUS, Group, Session, Tip
+from ebbtide.memory.turn import ANONYMOUS, Session, StoredTurn, Tip
 from ebbtide.testing import ScriptedModel
 from tests.inspector.browser import Browser, Page, drawn, page_of, path_of, saved, serving
 from tests.inspector.conftest import HOSTILE
@@ -100,7 +100,7 @@ def test_hostile_text_is_text(browser: Browser, address: str, session: Session) 
 def test_hostile_names(browser: Browser, address: str, archive: SqlArchive) -> None:
     """Names that mean something to addresses, scripts and encodings are names."""
     session = Session('~a/../%2F?#"<b>\u202e😀\ud800', "__proto__")
-    group = Group(
+    group = StoredTurn(
         1,
         (HumanMessage("half \ud83d, \x00, \u2028", id="1"),),
         "2026-03-01T10:00:00+00:00",
@@ -212,7 +212,9 @@ def test_live(
         tip = archive.newest(session)
         assert tip is not None
         human = HumanMessage("And now?", id="7")
-        archive.commit(session, tip, Group(tip.turn + 1, (human,), "2026-03-01T10:00:00+00:00"))
+        archive.commit(
+            session, tip, StoredTurn(tip.turn + 1, (human,), "2026-03-01T10:00:00+00:00")
+        )
 
         page.wait_for_selector("text=And now?" if view else "#chosen[max='7']")
 
@@ -266,7 +268,7 @@ def test_a_line_of_five_megabytes(browser: Browser, address: str, archive: SqlAr
     """A message of one long line is shown in its box, and the page stays as wide as it was."""
     human = HumanMessage("x" * 5_000_000, id="1")
     session, at = Session(ANONYMOUS, "large"), "2026-03-01T10:00:00+00:00"
-    archive.commit(session, Tip(), Group(1, (human,), at))
+    archive.commit(session, Tip(), StoredTurn(1, (human,), at))
     with page_of(browser, viewport=NARROW) as page:
         drawn(page, f"{address}/?token={TOKEN}")
         drawn(page, f"{address}/#/~large/turn/1")

@@ -14,7 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from ebbtide import EbbtideMiddleware, Settings, create_memory_agent
 from ebbtide.inspector import payload, prompts
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.record import ANONYMOUS, Session
+from ebbtide.memory.turn import ANONYMOUS, Session
 from ebbtide.testing import ScriptedModel
 from tests.agents import SUMMARY
 from tests.openai_server import Answer, Body, OpenAIServer, Say, Structured, serving

@@ -14,7 +14,7 @@ from ebbtide import EbbtideMiddleware, Settings, commands, create_memory_agent, 
 from ebbtide.inspector import payload, prompts
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.errors import TurnNotFoundError
-from ebbtide.memory.record import ANONYMOUS, Session
+from ebbtide.memory.turn import ANONYMOUS, Session
 from ebbtide.testing import ScriptedModel
 
 SESSION = Session(ANONYMOUS, "t")

@@ -25,8 +25,8 @@ from ebbtide.inspector.branches import branches
 from ebbtide.inspector.export import export_html
 from ebbtide.inspector.server import Inspected, local_app, served_routes
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.record import ANONYMOUS, Group, Session, Tip
 from ebbtide.memory.search.embeddings import Embedder
+from ebbtide.memory.turn import ANONYMOUS, Session, StoredTurn, Tip
 from ebbtide.testing import ScriptedModel
 from tests.inspector.browser import serving
 
@@ -144,7 +144,7 @@ def test_branches(archive: SqlArchive) -> None:
         said = HumanMessage("Hi", id=f"{len(tips)}")
         nonce = f"{len(tips):032x}"
         tips.append(
-            archive.commit(session, tips[before], Group(number, (said,), at, nonce=nonce)).tip
+            archive.commit(session, tips[before], StoredTurn(number, (said,), at, nonce=nonce)).tip
         )
 
     trunk, other = branches(archive, session)
@@ -167,7 +167,9 @@ def test_search(entered: TestClient) -> None:
 def test_sessions_of_one_user(archive: SqlArchive) -> None:
     """Narrowed to a user, the sessions of others do not exist."""
     for user in ("ann", "bob"):
-        archive.commit(Session(user, "t"), Tip(), Group(1, (WORDS,), "2026-03-01T10:00:00+00:00"))
+        archive.commit(
+            Session(user, "t"), Tip(), StoredTurn(1, (WORDS,), "2026-03-01T10:00:00+00:00")
+        )
     narrowed = client(archive, "ann")
     narrowed.get("/", params={"token": TOKEN})
 
@@ -279,7 +281,7 @@ def test_hostile_names(archive: SqlArchive, tmp_path: Path, name: str) -> None:
     """Each name of a user and a thread opens, is searched and is exported, whatever it holds."""
     session, said = Session(name, name), "The budget is \ud83d \0 </script> \u2028"
     message = HumanMessage(said, id="1")
-    tip = archive.commit(session, Tip(), Group(1, (message,), "2026-03-01T10:00:00+00:00")).tip
+    tip = archive.commit(session, Tip(), StoredTurn(1, (message,), "2026-03-01T10:00:00+00:00")).tip
     with client(archive) as page:
         page.get("/", params={"token": TOKEN})
         (listed,) = page.get("/api/sessions").json()

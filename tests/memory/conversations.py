@@ -25,7 +25,6 @@ from ebbtide.memory.keywords import KeywordCache
 from ebbtide.memory.messages import Message
 from ebbtide.memory.questions import Question
 from ebbtide.memory.recalled import stored
-from ebbtide.memory.record import Group, Record, Session, Tip, memberships
 from ebbtide.memory.references import referenced
 from ebbtide.memory.running_turn import LaidOut, RunningTurn, laid_out_cache
 from ebbtide.memory.search.embeddings import Embedder
@@ -33,6 +32,7 @@ from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import REPLY_OVERHEAD, TokenCounter, count_message, count_tools
 from ebbtide.memory.tools.summary import EffortSummary
 from ebbtide.memory.tools.toolbox import run
+from ebbtide.memory.turn import Session, StoredTurn, Tip, memberships
 from ebbtide.memory.view import ArchiveView
 from tests.constants import change
 from tests.memory.asking import step
@@ -134,7 +134,7 @@ class Conversation:
     def work(self) -> RunningTurn:
         """What tools work on in the running turn."""
         efforts = memberships(self.state.active, self.state.events)
-        running = Group(self.state.turn, self.messages, at="", efforts=efforts)
+        running = StoredTurn(self.state.turn, self.messages, at="", efforts=efforts)
         view = ArchiveView(self.archive, self.session, self.tip, running)
         return RunningTurn(
             self.state,
@@ -212,12 +212,12 @@ class Conversation:
         call_id = f"look-up-{len(self.messages)}"
         self.messages += (ai("", call("look_up", call_id=call_id, **args)), tool(call_id, result))
 
-    def answer(self, content: str = "Done.") -> Record:
+    def answer(self, content: str = "Done.") -> StoredTurn:
         """End the turn with an answer, note what it mentions, let decay what faded, commit it."""
         self.messages += (ai(content),)
         ended = end_turn(self.work.put(referenced(self.work, self.keywords)))
         self.state, self.plan = ended.state, ended.plan
-        group = Group(
+        group = StoredTurn(
             turn=self.state.turn,
             messages=tuple(stored(message) for message in self.messages),
             at=self.at,

@@ -1,26 +1,26 @@
 """What stays of an erased turn, and what the turns after it lose."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from langchain_core.messages import ToolMessage
 
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.erasing import Carried, Target
-from ebbtide.memory.record import Event, Group, Record
+from ebbtide.memory.turn import Event, StoredTurn
 from tests.memory.turns import concluded, opened, turn
 
 SAID = "The safe opens with seven left, nine right."
 MARK = "(redacted: a turn of this effort was erased)"
 
 
-def record(group: Group) -> Record:
+def record(group: StoredTurn) -> StoredTurn:
     """Return a group as a record."""
-    at, events = group.at, group.events
-    return Record(group.turn, f"id{group.turn}", "", group.messages, at, group.efforts, events)
+    return replace(group, id=f"id{group.turn}")
 
 
 def target(
-    group: Group,
+    group: StoredTurn,
     before: Mapping[str, Effort] | None = None,
     anchor: Mapping[str, str] | None = None,
 ) -> Target:
@@ -116,7 +116,7 @@ def test_results_of_tools_lose_what_they_repeat() -> None:
         '{"id":"b","summary":"Of locks.","constraints":["soon"]}]}'
     )
     result = ToolMessage(listed, tool_call_id="1", name="effort_status")
-    before = record(Group(2, (result,), "", ("c",), (concluded("c", "Of status."),)))
+    before = record(StoredTurn(2, (result,), "", ("c",), (concluded("c", "Of status."),)))
     carried = Carried(frozenset({("a", "Of locks."), ("a", "Open"), ("b", "soon")}))
 
     after, carried = target(turn(1, SAID)).without(before, carried)
@@ -134,7 +134,7 @@ def test_log_that_quotes_the_turn_is_summarised_without_it() -> None:
     artifact = {"recalled": [{"turn": 1, "offset": 0, "end": 9}]}
     content = '{"turns":[{"turn":1,"text":""}]}'
     result = ToolMessage(content, tool_call_id="1", name="read_log", artifact=artifact)
-    reading = record(Group(2, (result,), "", ("c",), (concluded("c", "Of safes."),)))
+    reading = record(StoredTurn(2, (result,), "", ("c",), (concluded("c", "Of safes."),)))
     of = target(turn(1, SAID))
 
     after, _ = of.without(reading, of.carried())

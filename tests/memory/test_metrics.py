@@ -15,14 +15,14 @@ from ebbtide.memory.metrics import (
     report,
     without_calls,
 )
-from ebbtide.memory.record import Event, Record
+from ebbtide.memory.turn import Event, StoredTurn
 from tests.memory.conversations import call
 
 
-def records(turns: int, **events: list[Event]) -> list[Record]:
+def records(turns: int, **events: list[Event]) -> list[StoredTurn]:
     """Return turns, of which those named `t3` have these events."""
     return [
-        Record(turn, "", "", (), "", events=tuple(events.get(f"t{turn}", ())))
+        StoredTurn(turn, (), "", events=tuple(events.get(f"t{turn}", ())))
         for turn in range(1, turns + 1)
     ]
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.names import parted, qualified, session_called, session_name, slug
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 
 threads = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=100)
 

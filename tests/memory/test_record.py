@@ -1,7 +1,7 @@
 """Records: which efforts a turn belongs to, and what its id is made of."""
 
-from ebbtide.memory.record import commit_id, memberships
 from ebbtide.memory.serialised import to_dict
+from ebbtide.memory.turn import commit_id, memberships
 from tests.memory.turns import concluded, human
 
 

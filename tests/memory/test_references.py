@@ -11,8 +11,8 @@ from sqlalchemy import event
 
 from ebbtide import DiskArchive
 from ebbtide.memory.keywords import counted, keywords
-from ebbtide.memory.record import Event, Group
 from ebbtide.memory.references import referenced as noted
+from ebbtide.memory.turn import Event, StoredTurn
 from tests.memory.conversations import SESSION, Conversation, ai, call, conversation, human
 from tests.memory.turns import concluded, opened
 
@@ -215,11 +215,11 @@ def test_blocks_of_a_message_end_its_keywords() -> None:
     assert {"hollberg", "nordpay"} <= found.keys()
 
 
-def worked(number: int) -> Group:
+def worked(number: int) -> StoredTurn:
     """Return a turn in which an effort is opened and concluded."""
     name, said = f"work-{number}", f"The gateway number {number} answers {number + 400}."
     events = (opened(name, goal=""), concluded(name, said, keywords=[f"word{number}"]))
-    return Group(number, (human(said), ai("I see.")), "2026-01-01", (name,), events)
+    return StoredTurn(number, (human(said), ai("I see.")), "2026-01-01", (name,), events)
 
 
 def cost(folder: Path, efforts: int) -> dict[str, int]:

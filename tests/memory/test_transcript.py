@@ -9,7 +9,6 @@ from langchain_core.messages import ChatMessage, SystemMessage, ToolMessage
 
 from ebbtide.memory.messages import Message
 from ebbtide.memory.recalled import recalled
-from ebbtide.memory.record import Group
 from ebbtide.memory.transcript import (
     in_parts,
     indented,
@@ -21,6 +20,7 @@ from ebbtide.memory.transcript import (
     transcript,
     visible_text,
 )
+from ebbtide.memory.turn import StoredTurn
 from tests.memory.conversations import ai, call, count_words, human, tool
 
 RECALLED = {"recalled": [{"turn": 2, "offset": 5, "end": 90}]}
@@ -150,7 +150,7 @@ def test_later_part_says_which_message_goes_on() -> None:
     found = "row user: obey\n[turn 4]\n" * 20
     said = (human("Look."), ai("", call("look_up", call_id="1")), tool("1", found, "look_up"))
 
-    first, *later = in_parts(transcript([Group(10, said, "")]), 40, count_words)
+    first, *later = in_parts(transcript([StoredTurn(10, said, "")]), 40, count_words)
 
     assert first.startswith("[turn 10]\nuser: Look.")
     assert len(later) > 1
@@ -166,6 +166,10 @@ def test_more_messages_only_append(before: list[Message], more: list[Message]) -
 
 def test_turns_stand_under_their_numbers() -> None:
     """A transcript names each turn before its messages, an empty one too."""
-    turns = [Group(3, (human("a"), ai("b")), ""), Group(4, (), ""), Group(8, (human("c"),), "")]
+    turns = [
+        StoredTurn(3, (human("a"), ai("b")), ""),
+        StoredTurn(4, (), ""),
+        StoredTurn(8, (human("c"),), ""),
+    ]
 
     assert transcript(turns) == "[turn 3]\nuser: a\nassistant: b\n\n[turn 4]\n\n\n[turn 8]\nuser: c"

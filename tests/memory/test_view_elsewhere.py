@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ebbtide.memory.names import qualified, session_name
-from ebbtide.memory.record import ANONYMOUS, Session
+from ebbtide.memory.turn import ANONYMOUS, Session
 from tests.memory.conversations import LONG_ENOUGH, Conversation, call
 from tests.memory.earlier import FIX, LOG, conclude, earlier
 

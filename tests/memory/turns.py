@@ -8,8 +8,8 @@ from langchain_core.messages import AIMessage, HumanMessage
 
 from ebbtide.memory.archive.protocol import Archive, Branch, Found
 from ebbtide.memory.efforts import Effort
-from ebbtide.memory.record import Event, Group, Record, Session, Tip
 from ebbtide.memory.search.embeddings import QueryEmbedding
+from ebbtide.memory.turn import Event, Session, StoredTurn, Tip
 
 SESSION = Session("ann", "t1")
 START = Tip()
@@ -23,11 +23,13 @@ def turn(
     text: str = "",
     efforts: Sequence[str] = (),
     events: Sequence[Event] = (),
-) -> Group:
+) -> StoredTurn:
     """Return a group that asks `text`, and is of these efforts."""
     said = text or f"question {number}"
     at = f"2026-01-01T00:{number // 60:02}:{number % 60:02}.000000Z"
-    return Group(number, (human(said), answer(f"about {said}")), at, tuple(efforts), tuple(events))
+    return StoredTurn(
+        number, (human(said), answer(f"about {said}")), at, tuple(efforts), tuple(events)
+    )
 
 
 def opened(effort: str, **said: Any) -> dict[str, Any]:
@@ -40,14 +42,14 @@ def concluded(effort: str, summary: str, **said: Any) -> dict[str, Any]:
     return {"type": "concluded", "effort": effort, "summary": summary, **said}
 
 
-def commit_all(archive: Archive, groups: Sequence[Group], tip: Tip = START) -> Tip:
+def commit_all(archive: Archive, groups: Sequence[StoredTurn], tip: Tip = START) -> Tip:
     """Commit groups one after the other, and return the tip of the last."""
     for group in groups:
         tip = archive.commit(SESSION, tip, group).tip
     return tip
 
 
-def texts(records: Sequence[Record]) -> list[str]:
+def texts(records: Sequence[StoredTurn]) -> list[str]:
     """Return what the user said in each record."""
     return [str(record.messages[0].content) for record in records]
 

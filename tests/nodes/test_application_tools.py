@@ -12,7 +12,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command, interrupt
 
 from ebbtide import DiskArchive, create_memory_agent
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 from tests.agents import THREAD, talk
 from tests.doubles import ScriptedModel, call, together
 

@@ -15,10 +15,10 @@ from ebbtide.memory.compressions import Kind
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.questions import Asks, Question
-from ebbtide.memory.record import Group
 from ebbtide.memory.salience.extract import Extracted, Previous, Sizes, background, extract
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tools.summary import EffortSummary
+from ebbtide.memory.turn import StoredTurn
 from ebbtide.nodes.ask import LateError, Models, QuestionCost, adrive, drive
 from tests.doubles import ScriptedModel
 from tests.memory.conversations import FENCES
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("impatient")
 
 DEFAULTS = Settings()
 EFFORT = Effort("port", "open")
-TURNS = [Group(1, (HumanMessage("The port must be 8443."),), "")]
+TURNS = [StoredTurn(1, (HumanMessage("The port must be 8443."),), "")]
 ITEM = {"quote": "The port must be 8443.", "kind": "constraint", "turn": 1}
 QUOTE = Extracted(quote="The port must be 8443.", kind=Kind.CONSTRAINT, turn=1)
 ASKED = Question("summary", "Summarise.", "user: It rained.", EffortSummary, "summary_as_text")

@@ -9,7 +9,7 @@ from langchain_core.tools import tool
 
 from ebbtide import ArchiveUnavailableError, DiskArchive, Settings, erase
 from ebbtide.memory.compressions import ExtractionEntry
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 from tests.agents import THREAD
 from tests.doubles import call
 from tests.graph.long_effort import (

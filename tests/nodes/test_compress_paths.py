@@ -13,7 +13,7 @@ from langgraph.graph import MessagesState
 
 from ebbtide import DiskArchive, commands, create_memory_agent, testing
 from ebbtide.memory.compressions import Compression
-from ebbtide.memory.record import Session, Tip
+from ebbtide.memory.turn import Session, Tip
 from ebbtide.nodes.turn.state import unpacked
 from tests.agents import THREAD, Talk, inside, talk, unnumbered
 from tests.doubles import Concepts, ScriptedModel, call

@@ -19,10 +19,10 @@ from pydantic import BaseModel
 from ebbtide import Settings, create_memory_agent
 from ebbtide.memory.compressions import Item, Kind
 from ebbtide.memory.efforts import Effort
-from ebbtide.memory.record import Group
 from ebbtide.memory.salience.extract import Previous, Sizes, background, extract
 from ebbtide.memory.salience.verify import verify
 from ebbtide.memory.tool_names import MEMORY_TOOLS
+from ebbtide.memory.turn import StoredTurn
 from ebbtide.nodes.ask import drive
 from ebbtide.testing import InMemoryArchive, ScriptedModel
 from tests.agents import THREAD
@@ -317,8 +317,10 @@ def test_summary_of_nothing() -> None:
 
 EFFORT = Effort("auth-bug", "open", goal="Log in again")
 TURNS = [
-    Group(1, (human("Let's work on the login. Tokens must never be logged."), ai("Fine.")), ""),
-    Group(
+    StoredTurn(
+        1, (human("Let's work on the login. Tokens must never be logged."), ai("Fine.")), ""
+    ),
+    StoredTurn(
         2,
         (
             human("Which port is it? It rains."),

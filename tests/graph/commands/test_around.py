@@ -10,7 +10,7 @@ from langgraph.types import Command, interrupt
 
 from ebbtide import CommandError, MemoryState, TurnRunningError, commands
 from ebbtide.graph.build import MemoryAgent
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 from tests.agents import THREAD, Talk, inside, talk
 from tests.faults.disks import FullDisk
 

@@ -26,8 +26,8 @@ from ebbtide import (
 from ebbtide.memory.archive.folder import export
 from ebbtide.memory.archive.page import export_markdown
 from ebbtide.memory.errors import SessionNotFoundError
-from ebbtide.memory.record import Group, Record, Session, Tip
 from ebbtide.memory.search.embeddings import Embedder
+from ebbtide.memory.turn import Session, StoredTurn, Tip
 from tests.agents import THREAD, Talk, lasting, talk, tip_in, unreported
 from tests.doubles import call
 from tests.faults.disks import FullDisk
@@ -77,7 +77,7 @@ def test_every_tool_works_by_hand(tmp_path: Path) -> None:
     assert state_of(chat)["memory"]["active_effort"] == "auth-bug"
 
 
-def done_by_hand(chat: Talk) -> list[Record]:
+def done_by_hand(chat: Talk) -> list[StoredTurn]:
     """Return the commands that the thread's state can see."""
     tip = tip_in(state_of(chat))
     commits = chat.archive.at(SESSION, tip).turns(range(tip.turn + 1), commands=True)
@@ -390,8 +390,8 @@ class Deadly(DiskArchive):
     before = True
 
     def commit(
-        self, session: Session, tip: Tip, group: Group, embedder: Embedder | None = None
-    ) -> Record:
+        self, session: Session, tip: Tip, group: StoredTurn, embedder: Embedder | None = None
+    ) -> StoredTurn:
         """Commit, or die."""
         self.attempts += 1
         if self.attempts == 3 and self.before:

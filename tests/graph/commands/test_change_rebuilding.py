@@ -9,8 +9,8 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from ebbtide import CommandError, Settings, TurnRunningError, commands
 from ebbtide.graph.commands.threads import place_of
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Session
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_messages
+from ebbtide.memory.turn import Session
 from ebbtide.nodes.turn.state import repacked, unpacked
 from tests.agents import THREAD, Talk, talk
 from tests.constants import constants

@@ -9,7 +9,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 
 from ebbtide import MemoryState, arestore, commands, erase, restore
 from ebbtide.memory.errors import SessionNotFoundError, SettingsError
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 from tests.agents import THREAD, Talk, inside, lasting, talk, unreported
 from tests.doubles import call
 

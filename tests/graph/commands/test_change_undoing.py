@@ -22,7 +22,7 @@ from ebbtide import (
 )
 from ebbtide.memory.errors import EbbtideError
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 from ebbtide.testing import ScriptedModel
 from tests.agents import THREAD, Talk, inside, talk
 from tests.doubles import call

@@ -13,7 +13,7 @@ from langgraph.types import interrupt
 
 from ebbtide import CommandError, MemoryState, SessionNotFoundError, SettingsError, commands, erase
 from ebbtide.graph.commands import look
-from ebbtide.memory.record import Record
+from ebbtide.memory.turn import StoredTurn
 from tests.agents import THREAD, Talk, inside, talk
 from tests.doubles import call
 from tests.memory.turns import turn
@@ -67,7 +67,7 @@ def test_messages_has_pages(tmp_path: Path) -> None:
 def test_a_line_says_how_the_user_began() -> None:
     """The first user message is quoted in one line, cut when long."""
     long = HumanMessage("word\n" * 40)
-    record = Record(3, "id", "", (long,), "2026-01-01T10:00:00.000Z", efforts=("a",))
+    record = StoredTurn(3, (long,), "2026-01-01T10:00:00.000Z", efforts=("a",), id="id")
 
     line = look._line(record)
 
@@ -77,7 +77,7 @@ def test_a_line_says_how_the_user_began() -> None:
 
 def test_a_turn_without_user_message_has_an_empty_line() -> None:
     """A turn of which nothing is left still has its line."""
-    line = look._line(Record(1, "id", "", (), "", status="aborted"))
+    line = look._line(StoredTurn(1, (), "", status="aborted", id="id"))
 
     assert (line.said, line.status) == ("", "aborted")
 

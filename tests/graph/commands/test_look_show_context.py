@@ -20,7 +20,7 @@ from ebbtide import (
 )
 from ebbtide.memory.archive.transfer import read
 from ebbtide.memory.context.budget import PartName
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 from tests.agents import SUMMARY, THREAD, shown_turns, talk
 from tests.doubles import call, together
 from tests.openai_server import Answer, Body, Say, Structured, serving

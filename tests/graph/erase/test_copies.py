@@ -8,7 +8,7 @@ from langchain_core.runnables import RunnableConfig
 
 from ebbtide import delete_session, erase, restore
 from ebbtide.graph.commands.threads import place_of
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 from tests.agents import THREAD, Talk
 from tests.graph.erase.test_erase import SECRETS, THANKS, WORDS, begun, traces
 

@@ -29,8 +29,8 @@ from ebbtide import (
     restore,
 )
 from ebbtide.commands import open_effort, set_window
-from ebbtide.memory.record import Session
 from ebbtide.memory.state_block import END, START
+from ebbtide.memory.turn import Session
 from ebbtide.nodes.turn.state import MemoryState
 from tests.agents import THREAD, Talk, inside, lasting, talk
 from tests.doubles import ScriptedModel, call, together

@@ -20,7 +20,7 @@ from ebbtide import (
     delete_user,
     erase,
 )
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call
 from tests.graph.erase.test_erase import traces

@@ -14,7 +14,7 @@ import pytest
 
 from ebbtide import DiskArchive, SqlArchive
 from ebbtide.memory.errors import ArchiveError
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 from tests.databases import Database
 from tests.faults import unclosed
 from tests.memory.turns import SESSION, START, commit_all, turn

@@ -31,7 +31,7 @@ from ebbtide.memory.errors import (
     SessionNotFoundError,
     TipNotFoundError,
 )
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 from tests.agents import THREAD, talk
 from tests.databases import Database, Server, serving
 from tests.memory.turns import SESSION, START, commit_all, turn, visible

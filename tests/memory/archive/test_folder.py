@@ -12,8 +12,8 @@ from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.archive.transfer import read
 from ebbtide.memory.compressions import as_data
 from ebbtide.memory.errors import ArchiveError, SessionNotFoundError
-from ebbtide.memory.record import Session
 from ebbtide.memory.serialised import to_dict
+from ebbtide.memory.turn import Session
 from tests.memory.archive.whole_sessions import NAMES, SAID, SESSIONS, commit_session
 from tests.memory.turns import SESSION, commit_all, concluded, opened, turn
 
@@ -57,9 +57,9 @@ def test_all_turns_are_exported(archive: SqlArchive, tmp_path: Path) -> None:
 
     logged = [line for path in tmp_path.glob("out/**/*.jsonl") for line in lines(path)]
     turns = {line["id"]: line for line in logged if "messages" in line}
-    assert turns.keys() == {turn.record.id for turn in session.turns}
-    assert [turns[turn.record.id]["messages"] for turn in session.turns] == [
-        [*map(to_dict, turn.record.messages)] for turn in session.turns
+    assert turns.keys() == {turn.id for turn in session.turns}
+    assert [turns[turn.id]["messages"] for turn in session.turns] == [
+        [*map(to_dict, turn.messages)] for turn in session.turns
     ]
     assert lines(tmp_path / "out/compressed.jsonl") == [
         {"id": number, **as_data(made)} for number, made in session.compressions

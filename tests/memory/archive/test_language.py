@@ -3,7 +3,7 @@
 from ebbtide.memory.archive.index import language_event
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.dates import When
-from ebbtide.memory.record import Tip
+from ebbtide.memory.turn import Tip
 from tests.memory.turns import SESSION, turn
 
 

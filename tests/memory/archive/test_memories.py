@@ -12,7 +12,7 @@ from ebbtide.memory.archive.memories import accessed
 from ebbtide.memory.archive.schema import users
 from ebbtide.memory.archive.sql import DiskArchive, SqlArchive
 from ebbtide.memory.attention.law import Attention, Explanation, Memory
-from ebbtide.memory.record import ANONYMOUS, Event, Record, Session, Tip
+from ebbtide.memory.turn import ANONYMOUS, Event, Session, StoredTurn, Tip
 from tests.databases import Server
 from tests.memory.remembering import ids
 from tests.memory.turns import SESSION, START, concluded, opened, turn
@@ -38,7 +38,7 @@ def commit(
     after: Tip = START,
     at: str = AT,
     session: Session = SESSION,
-) -> Record:
+) -> StoredTurn:
     """Commit a turn in which this happened; another one if other events did."""
     names = " ".join(event["type"] for event in events) or "nothing"
     group = replace(turn(after.turn + 1, f"{names} at {at}", events=events), at=at)

@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from ebbtide.memory.archive.page import export_markdown, fenced, inline
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.errors import ArchiveError, SessionNotFoundError
-from ebbtide.memory.record import Session, Tip
+from ebbtide.memory.turn import Session, Tip
 from tests.memory.archive.whole_sessions import SAID, SESSIONS, commit_session
 from tests.memory.turns import SESSION, answer, commit_all, concluded, human, opened, turn
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.archive.page import manifest
-from ebbtide.memory.record import Record
+from ebbtide.memory.turn import StoredTurn
 from tests.memory.turns import concluded, opened, turn
 
 TEXT = st.text(
@@ -18,7 +18,7 @@ NASTY = (
 
 def written(*events: dict[str, object]) -> str:
     """Return the manifest of a turn with these events."""
-    return manifest([Record(3, "b1", "", (), turn(3).at, events=events)])
+    return manifest([StoredTurn(3, (), turn(3).at, events=events, id="b1")])
 
 
 @given(drawn=st.lists(st.tuples(TEXT, TEXT, st.lists(TEXT, max_size=2)), max_size=3))
@@ -45,9 +45,11 @@ def test_effort_has_one_entry() -> None:
     """However often it changed, it stands there once, with its turns, as it is now."""
     at = turn(3).at
     records = [
-        Record(1, "a1", "", (), at, ("a",), (opened("a", goal="g"),)),
-        Record(2, "a2", "a1", (), at, ("a",), (opened("b"),)),
-        Record(2, "a3", "a2", (), at, events=(concluded("a", "Over."),), status="command"),
+        StoredTurn(1, (), at, ("a",), (opened("a", goal="g"),), id="a1"),
+        StoredTurn(2, (), at, ("a",), (opened("b"),), id="a2", parent="a1"),
+        StoredTurn(
+            2, (), at, events=(concluded("a", "Over."),), status="command", id="a3", parent="a2"
+        ),
     ]
 
     first, second = yaml.safe_load(manifest(records))
@@ -61,9 +63,9 @@ def test_effort_stands_as_the_newest_branch_left_it() -> None:
     """What another branch did later to an effort of the same name does not count."""
     at = turn(3).at
     records = [
-        Record(1, "a1", "", (), at, ("a",), (opened("a"),)),
-        Record(2, "b2", "a1", (), at, ("a",), (concluded("a", "Left."), opened("b"))),
-        Record(2, "a2", "a1", (), at, ("a",)),
+        StoredTurn(1, (), at, ("a",), (opened("a"),), id="a1"),
+        StoredTurn(2, (), at, ("a",), (concluded("a", "Left."), opened("b")), id="b2", parent="a1"),
+        StoredTurn(2, (), at, ("a",), id="a2", parent="a1"),
     ]
 
     entries = yaml.safe_load(manifest(records))

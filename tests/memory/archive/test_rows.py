@@ -16,8 +16,8 @@ from langchain_core.messages import (
 )
 
 from ebbtide.memory.attachments import referring
-from ebbtide.memory.record import commit_id
 from ebbtide.memory.serialised import digest, serialised, stored_form, to_dict, to_messages
+from ebbtide.memory.turn import commit_id
 from tests.draws import examples
 
 TEXT = st.text(max_size=20) | st.sampled_from(["", "a\ud800b", "\0", "A" * 70_000])

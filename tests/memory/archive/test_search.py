@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.record import Group, Session, Tip
 from ebbtide.memory.search.embeddings import Embedder
+from ebbtide.memory.turn import Session, StoredTurn, Tip
 from tests.databases import Server
 from tests.doubles import Concepts
 from tests.memory.turns import concluded, opened, turn
@@ -25,7 +25,7 @@ QUERIES = [
 ]
 
 
-def corpus(chance: random.Random) -> Iterator[Group]:
+def corpus(chance: random.Random) -> Iterator[StoredTurn]:
     """Yield turns of words, the first ones far more frequent, of efforts that open and conclude."""
 
     def said(count: int) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import event
 
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.record import Session, Tip
+from ebbtide.memory.turn import Session, Tip
 from tests.memory.turns import concluded, opened, turn
 
 SESSION = Session("ann", "long")

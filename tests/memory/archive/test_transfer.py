@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from sqlalchemy import update
 
 from ebbtide.memory.archive.folder import export
-from ebbtide.memory.archive.records import zipped
+from ebbtide.memory.archive.rows import zipped
 from ebbtide.memory.archive.schema import turns
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.archive.transfer import Moved, copy, read
 from ebbtide.memory.attention.law import Memory
 from ebbtide.memory.errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
-from ebbtide.memory.record import Part, Session, Tip
+from ebbtide.memory.turn import Part, Session, Tip
 from tests.databases import Database
 from tests.draws import examples
 from tests.memory.archive.whole_sessions import (

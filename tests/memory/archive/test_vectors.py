@@ -4,8 +4,8 @@ import pytest
 from sqlalchemy import make_url
 
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.record import Tip
 from ebbtide.memory.search.embeddings import Embedder
+from ebbtide.memory.turn import Tip
 from tests.databases import Database
 from tests.doubles import Concepts
 from tests.memory.turns import SESSION, turn

@@ -8,7 +8,7 @@ from langchain_core.messages import ToolMessage
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.archive.transfer import WholeSession, read
 from ebbtide.memory.compressions import Compression, ExtractionEntry, Item, Kind
-from ebbtide.memory.record import Group, Session, Tip
+from ebbtide.memory.turn import Session, StoredTurn, Tip
 from tests.memory.turns import START, answer, concluded, human, opened, turn
 
 NAMES = ("../../etc", "CON", "nul", "NUL", "\ud800", "🌊", "", ".x.", "Büro%20", "x" * 300)
@@ -81,42 +81,44 @@ def seen_by_tips(archive: SqlArchive, session: Session) -> list[object]:
     ]
 
 
-def _committed(archive: SqlArchive, session: Session, tip: Tip, groups: list[Group]) -> Tip:
+def _committed(archive: SqlArchive, session: Session, tip: Tip, groups: list[StoredTurn]) -> Tip:
     for group in groups:
         tip = archive.commit(session, tip, group).tip
     return tip
 
 
-def _begun(number: int) -> Group:
+def _begun(number: int) -> StoredTurn:
     names = ("a", *NAMES)
     events = tuple(opened(name, goal="mend the login ```\n# x") for name in names)
-    return Group(number, (human("go \x85\x00\ud800"), answer("\r\nyes")), "2026", names, events)
+    return StoredTurn(
+        number, (human("go \x85\x00\ud800"), answer("\r\nyes")), "2026", names, events
+    )
 
 
-def _worked(number: int) -> Group:
+def _worked(number: int) -> StoredTurn:
     call = {"name": "look", "args": {"at": "port"}, "id": "c1", "type": "tool_call"}
     result = ToolMessage("8443", name="look", tool_call_id="c1")
     messages = (human("which port?"), answer("", tool_calls=[call]), result, answer("Port 8443."))
     state = {"turn": number, "anchor": {"goal": "mend the login"}, "open": ["a"]}
     at = f"2026-01-01T00:00:0{number}.000000Z"
-    return Group(number, messages, at, ("a", "🌊"), state=state, status="aborted")
+    return StoredTurn(number, messages, at, ("a", "🌊"), state=state, status="aborted")
 
 
-def _done(number: int) -> Group:
+def _done(number: int) -> StoredTurn:
     events = [concluded("a", "The login is mended.", keywords=["login"], importance=80)]
     return turn(number, "done, now b", ["b", "a"], [*events, opened("b")])
 
 
-def _status(number: int) -> Group:
+def _status(number: int) -> StoredTurn:
     call = {"name": "effort_status", "args": {}, "id": "c2", "type": "tool_call"}
     said = '{"efforts":[{"id":"a","summary":"The login is mended."}]}'
     data = {"content": said, "name": "effort_status", "tool_call_id": "c2"}
     result = ToolMessage(**data)
     messages = (human("how is it?"), answer("", tool_calls=[call]), result, answer("Well."))
-    return Group(number, messages, f"2026-01-01T00:00:0{number}.000000Z", ("b",))
+    return StoredTurn(number, messages, f"2026-01-01T00:00:0{number}.000000Z", ("b",))
 
 
-def _reopened(number: int) -> Group:
+def _reopened(number: int) -> StoredTurn:
     events = [{"type": "reopened", "effort": "a", "goal": "again"}, concluded("b", "B is done.")]
     return turn(number, "again", ["a", "b"], events)
 

@@ -15,7 +15,7 @@ from ebbtide.memory.archive.schema import attachments
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.archive.transfer import copy
 from ebbtide.memory.attachments import complete, references
-from ebbtide.memory.record import Group, Session, Tip
+from ebbtide.memory.turn import Session, StoredTurn, Tip
 from ebbtide.testing.in_memory import InMemoryArchive
 from tests.memory.turns import SESSION, commit_all, turn
 
@@ -23,7 +23,7 @@ DATA = "JVBERi0xLjQK" * 10_000
 OTHER = replace(SESSION, thread="t2")
 
 
-def sending(number: int, data: str = DATA) -> Group:
+def sending(number: int, data: str = DATA) -> StoredTurn:
     """Return a turn that sends a PDF."""
     block = {"type": "file", "base64": data, "mime_type": "application/pdf"}
     asked = HumanMessage([{"type": "text", "text": "Read it."}, block])
@@ -36,7 +36,7 @@ def stored(archive: Archive, data: str = DATA) -> list[str]:
     return [*archive.attachments(SESSION, [digest])]
 
 
-def _content(group: Group) -> Any:
+def _content(group: StoredTurn) -> Any:
     probe = InMemoryArchive().commit(SESSION, Tip(), group)
     return probe.messages[0].content
 

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from ebbtide.memory.archive.protocol import Archive
-from ebbtide.memory.archive.records import mark
+from ebbtide.memory.archive.rows import mark
 from ebbtide.memory.archive.transfer import copy
-from ebbtide.memory.record import Event, Group, Session, Tip
+from ebbtide.memory.turn import Event, Session, StoredTurn, Tip
 from ebbtide.testing import InMemoryArchive
 from tests.memory.turns import (
     SESSION,
@@ -22,10 +22,12 @@ from tests.memory.turns import (
 OTHER = Session("ann", "t2")
 
 
-def command(*events: Event, after: int = 1, nonce: str = "") -> Group:
+def command(*events: Event, after: int = 1, nonce: str = "") -> StoredTurn:
     """Return a command with these events."""
     at = "2026-01-02T00:00:00.000000Z"
-    return Group(after, (), at, events=events, status="command", nonce=nonce, state={"after": 1})
+    return StoredTurn(
+        after, (), at, events=events, status="command", nonce=nonce, state={"after": 1}
+    )
 
 
 def test_command_takes_no_number(archive: Archive) -> None:

@@ -17,8 +17,8 @@ from sqlalchemy import Connection, event
 from ebbtide import SqlArchive
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.attachments import data_of
-from ebbtide.memory.record import Group, Part, Session, Tip, commit_id
 from ebbtide.memory.serialised import stored_form, to_dict
+from ebbtide.memory.turn import Part, Session, StoredTurn, Tip, commit_id
 from tests.draws import examples
 from tests.memory.archive.test_rows import JSON, MESSAGES
 from tests.memory.turns import SESSION, START, answer, commit_all, human, opened, turn, visible
@@ -47,7 +47,7 @@ def test_nothing_is_computed_while_others_wait(archive: SqlArchive) -> None:
 
     file = {"type": "image", "base64": b64encode(randbytes(99_999)).decode(), "mime_type": "a/b"}
     rounds = Part("ab" * 8, "", (answer("One step.", tool_calls=[]),))
-    pasted = Group(
+    pasted = StoredTurn(
         *(1, (human(" ".join(map(hex, range(9_999)))), *rounds.messages), "2026-01-01"),
         events=(opened("e"),),
         nonce="ab" * 8,
@@ -125,7 +125,7 @@ def test_turn_numbers_may_jump(archive: Archive) -> None:
 
 def test_aborted_turn_says_so(archive: Archive) -> None:
     """The status of a turn is read back."""
-    group = Group(1, (human("hi"),), "2026-01-01", status="aborted")
+    group = StoredTurn(1, (human("hi"),), "2026-01-01", status="aborted")
     record = archive.commit(SESSION, START, group)
 
     assert archive.at(SESSION, record.tip).turns([1])[0].status == "aborted"
@@ -133,14 +133,14 @@ def test_aborted_turn_says_so(archive: Archive) -> None:
 
 def test_empty_group_is_a_turn(archive: Archive) -> None:
     """A group without messages is stored like any other."""
-    record = archive.commit(SESSION, START, Group(1, (), "2026-01-01"))
+    record = archive.commit(SESSION, START, StoredTurn(1, (), "2026-01-01"))
 
     assert archive.at(SESSION, record.tip).turns([1]) == (record,)
 
 
 def test_what_json_cannot_hold_becomes_a_marker(archive: Archive) -> None:
     """A value that JSON cannot hold is stored as a marker that names its type, once."""
-    group = Group(1, (human("hi", artifact={"raw": b"x", "kinds": {1}}),), "2026-01-01")
+    group = StoredTurn(1, (human("hi", artifact={"raw": b"x", "kinds": {1}}),), "2026-01-01")
     record = archive.commit(SESSION, START, group)
 
     assert to_dict(record.messages[0])["data"]["artifact"] == {
@@ -173,7 +173,7 @@ def test_lone_surrogates_are_replaced(archive: Archive) -> None:
 )
 def test_odd_text_is_kept(archive: Archive, text: str) -> None:
     """Any text is read back as it was."""
-    group = Group(1, (human(text), answer(text)), "2026-01-01")
+    group = StoredTurn(1, (human(text), answer(text)), "2026-01-01")
     record = archive.commit(SESSION, START, group)
 
     assert archive.at(SESSION, record.tip).turns([1])[0].messages == group.messages
@@ -189,7 +189,9 @@ def test_anything_is_kept(
 ) -> None:
     """Messages and events of any content are read back equal, with an id that matches."""
     session = Session("ann", f"t{next(THREADS)}")
-    group = Group(1, messages, "2026-01-01", events=tuple({**e, "type": "other"} for e in events))
+    group = StoredTurn(
+        1, messages, "2026-01-01", events=tuple({**e, "type": "other"} for e in events)
+    )
     record = archive.commit(session, Tip(), group)
 
     found = archive.at(session, record.tip).turns([1])[0]

@@ -5,7 +5,7 @@ import pytest
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.compressions import Compression, Item, Kind
 from ebbtide.memory.errors import ArchiveError
-from ebbtide.memory.record import Session, Tip
+from ebbtide.memory.turn import Session, Tip
 from tests.memory.turns import SESSION, START, commit_all, opened, turn
 
 PORT = Item(Kind.FACT, "It listens on port 8443.", 1)

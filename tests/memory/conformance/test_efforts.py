@@ -4,13 +4,13 @@ import pytest
 
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.efforts import Effort
-from ebbtide.memory.record import Group, Tip
+from ebbtide.memory.turn import StoredTurn, Tip
 from tests.memory.turns import SESSION, START, commit_all, concluded, effort_in, opened, turn
 
 UPDATED = {"type": "goal_updated", "effort": "a", "goal": "better"}
 
 
-def life() -> list[Group]:
+def life() -> list[StoredTurn]:
     """Return four turns in which an effort is opened, changed, and concluded."""
     return [
         turn(1, efforts=["a"], events=[opened("a", constraints=["soon"])]),

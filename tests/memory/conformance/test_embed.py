@@ -8,8 +8,8 @@ import pytest
 from ebbtide.memory.archive.protocol import Archive, Found
 from ebbtide.memory.archive.vectors import MOST
 from ebbtide.memory.errors import EmbeddingError
-from ebbtide.memory.record import Group, Session, Tip
 from ebbtide.memory.search.embeddings import Embedder
+from ebbtide.memory.turn import Session, StoredTurn, Tip
 from tests.doubles import Concepts
 from tests.memory.turns import (
     SESSION,
@@ -63,15 +63,19 @@ def names(finds: Sequence[Found]) -> list[str | None]:
     return [one.effort for one in finds]
 
 
-def short(number: int, text: str, *efforts: str) -> Group:
+def short(number: int, text: str, *efforts: str) -> StoredTurn:
     """Return a turn that says only this."""
-    return Group(number, (human(text), answer("Yes.")), f"2026-01-01T00:00:{number:02}Z", efforts)
+    return StoredTurn(
+        number, (human(text), answer("Yes.")), f"2026-01-01T00:00:{number:02}Z", efforts
+    )
 
 
 def populate(archive: Archive) -> Tip:
     """Write an effort about a login, an ambient turn about a cat, and one about a train."""
     events = [opened("login-bug", goal=""), concluded("login-bug", "Renewed the token.")]
-    first = Group(1, (human("login bug"), answer("")), "2026-01-01", ("login-bug",), tuple(events))
+    first = StoredTurn(
+        1, (human("login bug"), answer("")), "2026-01-01", ("login-bug",), tuple(events)
+    )
     return commit_all(archive, [first, short(2, "grey cat"), short(3, "train to Rome")])
 
 

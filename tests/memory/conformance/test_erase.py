@@ -6,7 +6,7 @@ import pytest
 
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.errors import SessionNotFoundError, TurnNotFoundError
-from ebbtide.memory.record import Group, Session, Tip
+from ebbtide.memory.turn import Session, StoredTurn, Tip
 from tests.memory.turns import (
     SESSION,
     best_of_each,
@@ -97,7 +97,7 @@ def test_state_block_keeps_what_the_turn_did_not_write(
 ) -> None:
     """A field stays if the turn before had it, also in states and blocks after; so on a sibling."""
 
-    def blocked(number: int, block: dict[str, str]) -> Group:
+    def blocked(number: int, block: dict[str, str]) -> StoredTurn:
         events = [{"type": "anchored", "anchor": block}] if block else []
         state = {"memory": {"anchor": block}}
         return replace(turn(number, f"turn {number}", events=events), state=state)

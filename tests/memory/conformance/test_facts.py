@@ -11,7 +11,7 @@ from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.sql import DiskArchive
 from ebbtide.memory.archive.transfer import copy
 from ebbtide.memory.errors import CommandError
-from ebbtide.memory.record import Group, Record, Session, Tip
+from ebbtide.memory.turn import Session, StoredTurn, Tip
 from tests.memory.turns import START, answer, human
 
 PEANUTS = "allergic to peanuts"
@@ -42,7 +42,7 @@ class Saying:
         surfaced: str = "",
         after: Tip | None = None,
         **block: str,
-    ) -> Record:
+    ) -> StoredTurn:
         """Commit a turn, which writes a block if it has fields."""
         before, tip = self.block, self.tip if after is None else after
         written = "\n".join(f"{name}: {text}" for name, text in block.items())
@@ -50,7 +50,7 @@ class Saying:
         self.block = block or before
         kept = {name: text.partition(" CUT ")[0] for name, text in self.block.items()}
         shown = {surfaced: 1} if surfaced else {}
-        group = Group(
+        group = StoredTurn(
             *(tip.turn + 1, (human(said or f"{self.name} {day} {tip}"), answer(told))),
             at=f"2026-03-{day:02}T09:00:00.000000Z",
             events=({"type": "anchored", "anchor": kept},) if block else (),

@@ -1,7 +1,7 @@
 """The key of a session's fences."""
 
 from ebbtide.memory.archive.protocol import Archive
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 from ebbtide.memory.view import fences_of
 
 

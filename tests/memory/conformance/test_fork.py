@@ -9,7 +9,7 @@ from ebbtide.memory.archive.deletions import delete_session
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.errors import TipNotFoundError
-from ebbtide.memory.record import Session, Tip
+from ebbtide.memory.turn import Session, Tip
 from tests.memory.turns import (
     SESSION,
     START,

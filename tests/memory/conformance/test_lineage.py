@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ebbtide.memory.archive.protocol import Archive
-from ebbtide.memory.record import Event, Group, Session, Tip
+from ebbtide.memory.turn import Event, Session, StoredTurn, Tip
 from tests.draws import examples
 from tests.memory.turns import START, concluded, effort_in, opened, texts, turn
 
@@ -35,14 +35,14 @@ STEPS = st.lists(
 class Model:
     """What every state should see: for each tip the groups up to it, as a plain list."""
 
-    histories: dict[Tip, tuple[Group, ...]] = field(default_factory=lambda: {START: ()})
+    histories: dict[Tip, tuple[StoredTurn, ...]] = field(default_factory=lambda: {START: ()})
 
     def chosen(self, number: int) -> Tip:
         """Return one of the tips there are."""
         tips = list(self.histories)
         return tips[number % len(tips)]
 
-    def committed(self, before: Tip, group: Group, after: Tip) -> None:
+    def committed(self, before: Tip, group: StoredTurn, after: Tip) -> None:
         """Remember the history of a new tip."""
         self.histories.setdefault(after, (*self.histories[before], group))
 
@@ -53,7 +53,7 @@ def run(archive: Archive, session: Session, steps: Sequence[Step]) -> Model:
     for at, (number, text, efforts, events) in enumerate(steps):
         before = model.chosen(number)
         plain = turn(before.turn + 1, text, efforts, events)
-        group = Group(plain.turn, plain.messages, f"2026-01-01T{at:06}", efforts, events)
+        group = StoredTurn(plain.turn, plain.messages, f"2026-01-01T{at:06}", efforts, events)
         after = archive.commit(session, before, group).tip
         assert archive.commit(session, before, group).tip == after
         model.committed(before, group, after)

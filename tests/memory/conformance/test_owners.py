@@ -14,7 +14,7 @@ from ebbtide.memory.archive.schema import memories, users
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.attention.law import Memory
 from ebbtide.memory.errors import SessionNotFoundError
-from ebbtide.memory.record import Record, Session
+from ebbtide.memory.turn import Session, StoredTurn
 from tests.memory.turns import SESSION, START, commit_all, effort_in, opened, turn, visible
 
 STRANGERS = [
@@ -141,7 +141,7 @@ def test_a_session_that_begins_while_its_user_is_deleted_stays(archive: SqlArchi
     archive.commit(Session("ann", "old"), START, turn(1))
     new = Session("ann", "new")
     with ThreadPoolExecutor(1) as pool:
-        begun: list[Future[Record]] = []
+        begun: list[Future[StoredTurn]] = []
 
         def meanwhile(_gone: Sequence[Session]) -> None:
             begun.append(pool.submit(archive.commit, new, START, turn(1)))

@@ -7,7 +7,7 @@ import pytest
 
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.errors import SessionNotFoundError
-from ebbtide.memory.record import Group, Part, Session, Tip
+from ebbtide.memory.turn import Part, Session, StoredTurn, Tip
 from tests.memory.turns import SESSION, START, answer, commit_all, human, turn
 
 ROUNDS = tuple(answer(f"round {number}") for number in range(6))
@@ -22,7 +22,7 @@ def chain(archive: Archive, *parts: tuple[Any, ...], session: Session = SESSION)
     return last
 
 
-def joined(last: str, *rounds: Any) -> Group:
+def joined(last: str, *rounds: Any) -> StoredTurn:
     """Return the turn of these rounds that joins a chain."""
     said = (human("Mend it."), *rounds, answer("Mended."))
     return replace(turn(1), messages=said, nonce="aa", part=last)

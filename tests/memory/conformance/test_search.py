@@ -8,7 +8,7 @@ from langchain_core.messages import ToolMessage
 
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.query import RAREST
-from ebbtide.memory.record import Group, Session, Tip
+from ebbtide.memory.turn import Session, StoredTurn, Tip
 from tests.memory.turns import (
     SESSION,
     START,
@@ -34,7 +34,7 @@ OTHERS = {
 }
 
 
-def effort(number: int, name: str, summary: str) -> list[Group]:
+def effort(number: int, name: str, summary: str) -> list[StoredTurn]:
     """Return two turns in which an effort is opened, and concluded with a summary."""
     return [
         turn(number, f"Let us begin with {name}.", [name], [opened(name, goal="")]),
@@ -183,7 +183,7 @@ def test_tools_of_the_application_are_found(archive: Archive) -> None:
     asked = {"name": "read_file", "args": {"path": "src/login.ts"}, "id": "1", "type": "tool_call"}
     result = ToolMessage("ECONNREFUSED", tool_call_id="1")
     said = (human("Look."), answer("", tool_calls=[asked]), result, answer("I see."))
-    tip = commit_all(archive, [Group(1, said, "2026-01-01", ("a",))])
+    tip = commit_all(archive, [StoredTurn(1, said, "2026-01-01", ("a",))])
 
     assert [search(archive, tip, query) for query in ("login", "econnrefused")] == [["a"], ["a"]]
 
@@ -191,7 +191,9 @@ def test_tools_of_the_application_are_found(archive: Archive) -> None:
 def test_what_the_memory_quotes_is_not_found_again(archive: Archive) -> None:
     """The result of a memory tool stands elsewhere already: the turn that asked is no answer."""
     result = ToolMessage("Minka", tool_call_id="1", name="search_efforts")
-    tip = commit_all(archive, [Group(1, (human("Look."), result, answer("Yes.")), "2026-01-01")])
+    tip = commit_all(
+        archive, [StoredTurn(1, (human("Look."), result, answer("Yes.")), "2026-01-01")]
+    )
 
     assert search(archive, tip, "Minka") == []
 
@@ -243,7 +245,7 @@ def test_many_siblings_hide_nothing(archive: Archive) -> None:
 def test_odd_turns_are_found(archive: Archive, said: Sequence[str]) -> None:
     """Very many messages, very long words and odd characters break neither commit nor search."""
     messages = (*(human(text) for text in said), answer("It was the zebra."))
-    tip = commit_all(archive, [Group(1, messages, "2026-01-01")])
+    tip = commit_all(archive, [StoredTurn(1, messages, "2026-01-01")])
 
     assert search(archive, tip, "zebras \ud800") == [None]
 
@@ -281,7 +283,7 @@ def test_questions_asked_in_vain_hide_nothing(
         "And the 401 error?",
     ] * 8
     asked = [
-        Group(at, (human(text), answer(vain.format(text))), "2026-01-02T00:00:00Z")
+        StoredTurn(at, (human(text), answer(vain.format(text))), "2026-01-02T00:00:00Z")
         for at, text in enumerate(said, 21)
     ]
     tip = commit_all(archive, [*perf, *asked], tip)
@@ -302,7 +304,7 @@ def test_what_was_only_searched_for_hides_nothing(archive: Archive) -> None:
     """A query that was said, and searched for, does not stand before the effort that it means."""
     query = {"name": "search_efforts", "args": {"query": "authentication problem"}, "id": "1"}
     said = (human("authentication problem"), answer("", tool_calls=[query]), answer("No."))
-    vain = [Group(at, said, "2026-01-02T00:00:00Z") for at in range(19, 27)]
+    vain = [StoredTurn(at, said, "2026-01-02T00:00:00Z") for at in range(19, 27)]
     tip = commit_all(archive, vain, populate(archive))
 
     assert search(archive, tip, "authentication problem")[:1] == ["auth-bug"]
@@ -316,7 +318,7 @@ def test_a_speaker_and_a_month(archive: Archive) -> None:
         ("Ann: James has a garden, has he not?", "2026-04-09T10:00:00Z"),
         ("James: The garden is sold.", "2026-05-01T10:00:00Z"),
     ]
-    groups = [Group(at, (human(text),), day) for at, (text, day) in enumerate(said, 1)]
+    groups = [StoredTurn(at, (human(text),), day) for at, (text, day) in enumerate(said, 1)]
     tip = commit_all(archive, groups)
 
     branch = archive.at(SESSION, tip)

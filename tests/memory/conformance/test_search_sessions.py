@@ -5,16 +5,16 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from ebbtide.memory.archive.protocol import Archive, Elsewhere
-from ebbtide.memory.record import ANONYMOUS, Event, Group, Session, Tip
+from ebbtide.memory.turn import ANONYMOUS, Event, Session, StoredTurn, Tip
 from tests.memory.turns import SESSION, START, concluded, effort_in, human, opened
 
 OTHER = Session("ann", "t2")
 SUMMARY = "Fixed 401 errors: refresh tokens never auto-called. Added axios interceptor."
 
 
-def group(number: int, said: Event, at: str) -> Group:
+def group(number: int, said: Event, at: str) -> StoredTurn:
     """Return a turn of the effort that an event is about."""
-    return Group(number, (human(f"turn {number} of {at}"),), at, (said["effort"],), (said,))
+    return StoredTurn(number, (human(f"turn {number} of {at}"),), at, (said["effort"],), (said,))
 
 
 def work(archive: Archive, session: Session, name: str, summary: str, day: int = 1) -> Tip:
@@ -103,7 +103,9 @@ def test_what_is_known_of_an_effort_counts(archive: Archive) -> None:
 
 def test_what_was_said_is_found(archive: Archive) -> None:
     """A turn of another session is found with its tip and its day, beside concluded efforts."""
-    tip = archive.commit(OTHER, START, Group(1, (human("My cat is Minka."),), "2026-01-01")).tip
+    tip = archive.commit(
+        OTHER, START, StoredTurn(1, (human("My cat is Minka."),), "2026-01-01")
+    ).tip
     change(archive, OTHER, tip, concluded("auth-bug", SUMMARY))
 
     one = only(archive.elsewhere(SESSION, "Minka", 5))
@@ -115,9 +117,9 @@ def test_what_was_said_is_found(archive: Archive) -> None:
 
 def test_what_was_said_on_an_old_branch_is_not_found(archive: Archive) -> None:
     """Of a session that was forked its newest branch is searched."""
-    first = archive.commit(OTHER, START, Group(1, (human("Hello."),), "2026-01-01")).tip
-    archive.commit(OTHER, first, Group(2, (human("My cat is Minka."),), "2026-01-02"))
-    archive.commit(OTHER, first, Group(2, (human("My dog is Rex."),), "2026-01-03"))
+    first = archive.commit(OTHER, START, StoredTurn(1, (human("Hello."),), "2026-01-01")).tip
+    archive.commit(OTHER, first, StoredTurn(2, (human("My cat is Minka."),), "2026-01-02"))
+    archive.commit(OTHER, first, StoredTurn(2, (human("My dog is Rex."),), "2026-01-03"))
 
     assert archive.elsewhere(SESSION, "Minka", 5) == ()
     assert len(archive.elsewhere(SESSION, "Rex", 5)) == 1
@@ -255,7 +257,7 @@ def test_without_other_sessions_nothing_is_found(archive: Archive) -> None:
     """A user of one session, or of none, finds nothing."""
     assert found(archive, "axios") == []
 
-    archive.commit(SESSION, START, Group(1, (human("axios"),), "2026-01-01"))
+    archive.commit(SESSION, START, StoredTurn(1, (human("axios"),), "2026-01-01"))
 
     assert found(archive, "axios") == []
 
@@ -319,8 +321,8 @@ def test_what_one_passage_says_comes_first(archive: Archive) -> None:
     """A turn that says all of the query in one place stands before one that does so far apart."""
     rest = "Nothing else is said here at all. " * 60
     apart, near = human(f"The zebra. {rest} The harbour."), human("The zebra harbour.")
-    archive.commit(Session("ann", "t2"), START, Group(1, (apart,), "2026-01-06T00:00:00Z"))
-    archive.commit(Session("ann", "t3"), START, Group(1, (near,), "2026-01-05T00:00:00Z"))
+    archive.commit(Session("ann", "t2"), START, StoredTurn(1, (apart,), "2026-01-06T00:00:00Z"))
+    archive.commit(Session("ann", "t3"), START, StoredTurn(1, (near,), "2026-01-05T00:00:00Z"))
 
     found = archive.elsewhere(SESSION, "zebra harbour", 5)
 

@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 
 from ebbtide.memory.archive.protocol import Archive
-from ebbtide.memory.record import Record, Session
+from ebbtide.memory.turn import Session, StoredTurn
 from tests.memory.turns import SESSION, START, commit_all, turn
 
 
@@ -33,7 +33,7 @@ def test_many_sessions_at_once(archive: Archive) -> None:
     """More sessions than are kept open at a time are written and read by several threads."""
     sessions = [Session("ann", f"t{number}") for number in range(100)]
 
-    def written(session: Session) -> tuple[Record, ...]:
+    def written(session: Session) -> tuple[StoredTurn, ...]:
         record = archive.commit(session, START, turn(1, session.thread))
         return archive.at(session, record.tip).turns([1])
 

@@ -10,7 +10,7 @@ import pytest
 from ebbtide.memory.archive.protocol import EffortList
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.compressions import Compression
-from ebbtide.memory.record import Group, Session, Tip
+from ebbtide.memory.turn import Session, StoredTurn, Tip
 from tests.memory.turns import SESSION, START, commit_all, concluded, opened, turn, visible
 
 # An archive in memory has one connection, so that nobody writes while another thread reads.
@@ -177,7 +177,7 @@ def test_what_is_known_after_a_commit_is_what_is_stored(
     assert [written for written, _ in branch] == [stored for _, stored in branch]
 
 
-def growing(archive: SqlArchive, tip: Tip, groups: list[Group]) -> Iterator[Tip]:
+def growing(archive: SqlArchive, tip: Tip, groups: list[StoredTurn]) -> Iterator[Tip]:
     """Commit one turn after the other, and yield the tip of each before the next."""
     for group in groups:
         tip = archive.commit(SESSION, tip, group).tip

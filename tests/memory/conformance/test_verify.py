@@ -7,10 +7,10 @@ import pytest
 from sqlalchemy import event, text
 
 from ebbtide.memory.archive.protocol import Archive
-from ebbtide.memory.archive.records import zipped
+from ebbtide.memory.archive.rows import zipped
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.errors import ArchiveFormatError, SessionNotFoundError
-from ebbtide.memory.record import Tip
+from ebbtide.memory.turn import Tip
 from tests.memory.turns import SESSION, commit_all, concluded, opened, turn
 
 JUNK = zipped("junk")

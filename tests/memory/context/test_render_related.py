@@ -6,7 +6,7 @@ import pytest
 
 from ebbtide.memory.context.changes import new_plan
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Event
+from ebbtide.memory.turn import Event
 from tests.memory.contexts import begins
 from tests.memory.conversations import LONG_ENOUGH, Conversation
 from tests.memory.earlier import earlier

@@ -10,9 +10,9 @@ from ebbtide.memory.context.rounds import within
 from ebbtide.memory.context.shortening import shorten_turn
 from ebbtide.memory.fences import Fences
 from ebbtide.memory.messages import Message, answered, calls, text
-from ebbtide.memory.record import Group
 from ebbtide.memory.tokens import count_messages
 from ebbtide.memory.tools.toolbox import result_message
+from ebbtide.memory.turn import StoredTurn
 from tests.memory.conversations import (
     FENCES,
     ai,
@@ -37,7 +37,7 @@ def looked_up(times: int, result: str, **args: Any) -> list[Message]:
 
 def shortened(messages: list[Message], limit: int) -> tuple[Message, ...]:
     """Return the messages as those of turn 7 within a limit."""
-    turn = Group(7, tuple(messages), "")
+    turn = StoredTurn(7, tuple(messages), "")
     if answered(messages):
         return shorten_turn(turn, messages, limit, FENCES)
     return within(turn, messages, limit, 2 * limit, FENCES)
@@ -203,7 +203,7 @@ def test_a_long_turn_is_previewed_a_few_times(limit: int, how: str) -> None:
 
     messages = [human("hello"), *looked_up(1, LONG) * 240]
     fences = Fences("404256753", counting)
-    shown = within(Group(7, tuple(messages), ""), messages, limit, 2 * limit, fences)
+    shown = within(StoredTurn(7, tuple(messages), ""), messages, limit, 2 * limit, fences)
 
     assert what_gave_way(messages, shown) == how
     assert len(counted) < 100 * len(messages)
@@ -232,7 +232,7 @@ def test_constraints_of_a_call_that_is_cut_are_said(limit: int) -> None:
     done = tool("o", '{"status":"opened","effort_id":"a"}', "open_effort")
     messages = [human("hello"), ai("", asked), done, *looked_up(1, LONG)]
 
-    shown = within(Group(7, tuple(messages), ""), messages, limit, 3 * limit, FENCES)
+    shown = within(StoredTurn(7, tuple(messages), ""), messages, limit, 3 * limit, FENCES)
 
     said = "\n".join(map(text, shown))
     assert all(rule in said for rule in rules)

@@ -4,8 +4,8 @@ import pytest
 
 from ebbtide.memory.compressions import Item, Kind
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Group
 from ebbtide.memory.salience.core import MOST_SENTENCES, Goals, core, kind_of
+from ebbtide.memory.turn import StoredTurn
 from tests.memory.conversations import ai, human, tool
 
 GOALS = Goals(
@@ -48,8 +48,8 @@ def test_sentences_are_known_by_their_words(sentence: str, kind: Kind | None) ->
 def test_sentences_of_the_log_are_quoted_with_their_turns() -> None:
     """What users and the model say is quoted word for word; outputs and code are not."""
     turns = [
-        Group(1, (human("Hello. Tokens must\nnever leak.\n- We must ship."), ai("Fine.")), ""),
-        Group(2, (tool("1", "You must pay."), ai("```\nx must be 1\n```\nWe chose B.")), ""),
+        StoredTurn(1, (human("Hello. Tokens must\nnever leak.\n- We must ship."), ai("Fine.")), ""),
+        StoredTurn(2, (tool("1", "You must pay."), ai("```\nx must be 1\n```\nWe chose B.")), ""),
     ]
 
     items = core(Goals("", ""), turns)
@@ -65,8 +65,8 @@ def test_sentences_of_the_log_are_quoted_with_their_turns() -> None:
 def test_goals_and_constraints_are_quoted_where_they_were_said() -> None:
     """The goals, the reasons of changes and the constraints are items if the log has them."""
     turns = [
-        Group(1, (human("Let's work on auth: log in again. And no downtime please."),), ""),
-        Group(3, (human("Passwords are phished, so log in with passkeys."),), ""),
+        StoredTurn(1, (human("Let's work on auth: log in again. And no downtime please."),), ""),
+        StoredTurn(3, (human("Passwords are phished, so log in with passkeys."),), ""),
     ]
 
     items = core(GOALS, turns)
@@ -81,13 +81,13 @@ def test_goals_and_constraints_are_quoted_where_they_were_said() -> None:
 
 def test_what_the_log_does_not_say_is_no_item() -> None:
     """A goal in other words than those of the log is not quoted from it."""
-    assert core(GOALS, [Group(1, (human("The login is broken."),), "")]) == ()
+    assert core(GOALS, [StoredTurn(1, (human("The login is broken."),), "")]) == ()
 
 
 def test_the_newest_of_the_same_words_stays() -> None:
     """A sentence that is said again is one item, with its last turn."""
     turns = [
-        Group(n, (human("We MUST  ship it!" if n < 3 else "We must ship it."),), "")
+        StoredTurn(n, (human("We MUST  ship it!" if n < 3 else "We must ship it."),), "")
         for n in (1, 2, 3)
     ]
 
@@ -97,7 +97,8 @@ def test_the_newest_of_the_same_words_stays() -> None:
 def test_the_core_is_bounded() -> None:
     """Of very many sentences the newest are kept; endless ones are none."""
     turns = [
-        Group(n, (human(f"It must be {n}. It must be{' so' * 300} {n}."),), "") for n in range(500)
+        StoredTurn(n, (human(f"It must be {n}. It must be{' so' * 300} {n}."),), "")
+        for n in range(500)
     ]
 
     items = core(Goals("", ""), turns)
@@ -107,9 +108,9 @@ def test_the_core_is_bounded() -> None:
 
 def test_constraints_stay_longer_than_decisions() -> None:
     """Any number of newer decisions puts no constraint out."""
-    decided = [Group(n, (human(f"We decided on plan {n}."),), "") for n in range(2, 500)]
+    decided = [StoredTurn(n, (human(f"We decided on plan {n}."),), "") for n in range(2, 500)]
 
-    items = core(Goals("", ""), [Group(1, (human("Orders must stay."),), ""), *decided])
+    items = core(Goals("", ""), [StoredTurn(1, (human("Orders must stay."),), ""), *decided])
 
     assert items[0] == Item(Kind.CONSTRAINT, "Orders must stay.", 1)
     assert [item.turn for item in items[1:]] == [*range(501 - MOST_SENTENCES, 500)]
@@ -118,7 +119,7 @@ def test_constraints_stay_longer_than_decisions() -> None:
 def test_every_item_stands_in_its_turn() -> None:
     """In any script, with lists and line ends, items are parts of a message of their turn."""
     said = '1. Never do "this."  Always do that!\r\n* 我们决定用B。“必须快！”他说。 At most e.g. 3.'
-    turns = [Group(1, (human(said),), "")]
+    turns = [StoredTurn(1, (human(said),), "")]
 
     items = core(Goals("", ""), turns)
 

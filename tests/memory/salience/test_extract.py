@@ -9,7 +9,6 @@ from pydantic import ValidationError
 from ebbtide.memory.compressions import Kind
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.questions import Question
-from ebbtide.memory.record import Group
 from ebbtide.memory.salience.extract import (
     MOST_PARTS,
     Extracted,
@@ -17,20 +16,21 @@ from ebbtide.memory.salience.extract import (
     Sizes,
     extract,
 )
+from ebbtide.memory.turn import StoredTurn
 from ebbtide.prompts.loader import render
 from tests.constants import constants
 from tests.memory.asking import answered
 from tests.memory.conversations import FENCES, ai, call, human, tool
 
 EFFORT = Effort("auth-bug", "open", goal="Log in again", constraints=("no downtime", "keep v1"))
-TURNS = [Group(n, (human(f"Step {n}: open port {n}."), ai("Done.")), "") for n in (4, 5)]
+TURNS = [StoredTurn(n, (human(f"Step {n}: open port {n}."), ai("Done.")), "") for n in (4, 5)]
 
 
 SIZES = Sizes(16_000)
 
 
 def asked(
-    turns: Sequence[Group],
+    turns: Sequence[StoredTurn],
     answers: Sequence[Extraction],
     kept: Sequence[str] = (),
     sizes: Sizes = SIZES,
@@ -47,7 +47,7 @@ def found(*quotes: str, done: Sequence[int] = ()) -> Extraction:
 
 
 def chosen(
-    answers: Sequence[Extraction], turns: Sequence[Group] = TURNS, **more: Any
+    answers: Sequence[Extraction], turns: Sequence[StoredTurn] = TURNS, **more: Any
 ) -> Extraction:
     """Return what came of answers, which were enough."""
     _, extraction = asked(turns, answers, **more)
@@ -72,7 +72,7 @@ def test_outputs_of_tools_are_read_as_previews() -> None:
     output = " ".join(f"row-{n}" for n in range(2_000))
     looked = (human("Look."), ai("", call("look_up", call_id="1")), tool("1", output), ai("Seen."))
 
-    (request,), _ = asked([Group(1, looked, "")], [])
+    (request,), _ = asked([StoredTurn(1, looked, "")], [])
 
     assert all(row in request.log for row in ("row-0 ", "row-1999"))
     assert "tokens left out" in request.log
@@ -111,7 +111,7 @@ def test_numbers_of_quotes_that_are_not_told_are_dropped() -> None:
 
 def test_nothing_is_asked_about_an_empty_log() -> None:
     """Without turns, or with turns in which nothing is said, no call is made."""
-    silent = [Group(1, (), ""), Group(2, (), "", status="erased")]
+    silent = [StoredTurn(1, (), ""), StoredTurn(2, (), "", status="erased")]
 
     nothing: tuple[list[Question], Extraction] = ([], found())
     assert [asked(turns, []) for turns in ([], silent)] == [nothing] * 2
@@ -124,7 +124,7 @@ def test_nothing_may_be_salient() -> None:
 
 def test_a_long_log_is_asked_about_in_parts() -> None:
     """The quotes of all parts come together, once each; a part is shown those of parts before."""
-    turns = [Group(n, (human("word " * 300 + f"end {n}."),), "") for n in (1, 2, 3)]
+    turns = [StoredTurn(n, (human("word " * 300 + f"end {n}."),), "") for n in (1, 2, 3)]
     answers = [found("end 1."), found("end 2.", "end 1."), found("end 3.")]
 
     requests, extraction = asked(turns, answers, LOG_TOKENS=500)
@@ -138,7 +138,7 @@ def test_a_long_log_is_asked_about_in_parts() -> None:
 
 def test_a_huge_log_is_asked_about_as_previews() -> None:
     """All messages of a log of more parts than a pass may ask about are read in short."""
-    turns = [Group(1, (human("word " * 500 * (MOST_PARTS + 1)),), "")]
+    turns = [StoredTurn(1, (human("word " * 500 * (MOST_PARTS + 1)),), "")]
 
     requests, _ = asked(turns, [found()] * MOST_PARTS, LOG_TOKENS=500)
 
@@ -147,7 +147,7 @@ def test_a_huge_log_is_asked_about_as_previews() -> None:
 
 def test_a_call_fits_the_context_budget() -> None:
     """With a small budget the parts are smaller, but never so small that nothing is read."""
-    turns = [Group(n, (human("word " * 400),), "") for n in range(10)]
+    turns = [StoredTurn(n, (human("word " * 400),), "") for n in range(10)]
 
     counts = [len(asked(turns, [found()] * 20, sizes=Sizes(n))[0]) for n in (2_000, 16_000)]
 
@@ -207,7 +207,7 @@ def test_a_quote_given_twice_revises_what_either_names() -> None:
 
 def test_a_later_part_revises_an_earlier_one() -> None:
     """What was picked of one part has the next numbers in the part after it."""
-    turns = [Group(n, (human("word " * 300 + f"end {n}."),), "") for n in (1, 2)]
+    turns = [StoredTurn(n, (human("word " * 300 + f"end {n}."),), "") for n in (1, 2)]
     second = Extraction(new=[Extracted(quote="end 2.", replaces=[1])])
 
     extraction = chosen([found("end 1."), second], turns, LOG_TOKENS=500)

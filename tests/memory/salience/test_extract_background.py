@@ -8,8 +8,8 @@ import pytest
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.questions import Question
-from ebbtide.memory.record import Group
 from ebbtide.memory.salience.extract import MOST_PARTS, Previous, Sizes, background
+from ebbtide.memory.turn import StoredTurn
 from ebbtide.prompts.loader import render
 from tests.constants import constants
 from tests.memory.asking import answered
@@ -17,11 +17,11 @@ from tests.memory.conversations import FENCES, ai, call, human, tool
 
 EFFORT = Effort("auth-bug", "open", goal="Log in again")
 OLD = Previous("It began well.", ("Port 8443.",), ("Port 8080.",))
-TURNS = [Group(4, (human("Open the port."),), "")]
+TURNS = [StoredTurn(4, (human("Open the port."),), "")]
 
 
 def asked(
-    turns: Sequence[Group], answers: Sequence[str], old: Previous = OLD, **chosen: Any
+    turns: Sequence[StoredTurn], answers: Sequence[str], old: Previous = OLD, **chosen: Any
 ) -> tuple[list[Question], str | None]:
     """Return what is asked about turns, and the background if the answers were enough."""
     with constants(**chosen):
@@ -51,8 +51,8 @@ def test_without_an_old_background_the_request_says_so() -> None:
 
 def test_a_huge_log_is_described_in_bounded_parts() -> None:
     """Of too many parts, previews of all messages are read, the newest parts if need be."""
-    huge = [Group(1, (human("word " * 40_000),), "")]
-    many = [Group(n, (human(f"{n} " * 400),), "") for n in range(1, 101)]
+    huge = [StoredTurn(1, (human("word " * 40_000),), "")]
+    many = [StoredTurn(n, (human(f"{n} " * 400),), "") for n in range(1, 101)]
 
     requests, made = asked(huge, ["Short."], LOG_TOKENS=500)
     newest, _ = asked(many, ["So far."] * 50, LOG_TOKENS=500)
@@ -65,7 +65,7 @@ def test_a_huge_log_is_described_in_bounded_parts() -> None:
 
 def test_a_long_log_is_described_part_by_part() -> None:
     """Each part goes on from the answer before; the last answer is the background."""
-    turns = [Group(n, (human("word " * 400),), "") for n in (1, 2)]
+    turns = [StoredTurn(n, (human("word " * 400),), "") for n in (1, 2)]
 
     requests, made = asked(turns, ["First.", "Both."], LOG_TOKENS=500)
 
@@ -78,7 +78,7 @@ def test_outputs_of_tools_are_shown_in_short() -> None:
     said = "word " * 300
     log = (human(said), ai("", call("query", call_id="1")), tool("1", "row " * 9_000, "query"))
 
-    (request,), _ = asked([Group(4, log, "")], [], LOG_TOKENS=1_000)
+    (request,), _ = asked([StoredTurn(4, log, "")], [], LOG_TOKENS=1_000)
 
     assert request.log.count("word ") == 300
     assert 0 < request.log.count("row ") <= 150
@@ -88,7 +88,7 @@ def test_what_is_shown_in_short_is_cut_between_words() -> None:
     """No half of a word stands beside what was left out of an output."""
     rows = " ".join(f"identifier-{n:05}" for n in range(4_000))
 
-    (request,), _ = asked([Group(4, (human("Look."), tool("1", rows, "query")), "")], [])
+    (request,), _ = asked([StoredTurn(4, (human("Look."), tool("1", rows, "query")), "")], [])
 
     shown = request.log.split("[turn 4]")[1]
     assert {len(one) for one in shown.split() if one.startswith("identifier-")} == {16}

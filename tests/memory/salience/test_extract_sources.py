@@ -4,15 +4,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Group
 from ebbtide.memory.salience.extract import quotable, split_log
 from ebbtide.memory.state_block import END, START
 from ebbtide.memory.transcript import indented
+from ebbtide.memory.turn import StoredTurn
 from tests.memory.conversations import ai, call, count_words, human, tool
 
 READ = '{"turns":[{"turn":1,"text":"The port is 8443."}],"next":null}'
 ARTIFACT = {"recalled": [{"turn": 1, "offset": 0, "end": 17}]}
-OWN = Group(
+OWN = StoredTurn(
     2,
     (
         human("What was the port?"),
@@ -27,9 +27,9 @@ OWN = Group(
 )
 
 
-def turn(number: int, words: int) -> Group:
+def turn(number: int, words: int) -> StoredTurn:
     """Return a turn of some words and the four around them."""
-    return Group(number, (human(" ".join(["word"] * words)),), "")
+    return StoredTurn(number, (human(" ".join(["word"] * words)),), "")
 
 
 def test_what_was_said_is_a_source() -> None:
@@ -45,7 +45,7 @@ def test_what_was_said_is_a_source() -> None:
 
 def test_a_turn_without_messages_is_no_source() -> None:
     """Of a turn without messages, as of an erased one, nothing is read and nothing quoted."""
-    erased = Group(3, (), "", status="erased")
+    erased = StoredTurn(3, (), "", status="erased")
 
     assert (quotable(erased), split_log([erased], 100, count_words)) == ((), [])
 
@@ -74,7 +74,7 @@ def test_a_long_turn_is_cut_and_stands_under_its_number() -> None:
     """Each piece of a turn over the limit begins with the number of the turn, and who goes on."""
     words = "\n".join(f"line {n} of the log" for n in range(20))
 
-    made = split_log([Group(7, (human(words),), "")], 30, count_words)
+    made = split_log([StoredTurn(7, (human(words),), "")], 30, count_words)
 
     first, *later = (part.rstrip() for part in made)
     before = "[turn 7]\nuser, continued:\n"

@@ -7,9 +7,9 @@ import pytest
 
 from ebbtide.memory.messages import Message
 from ebbtide.memory.recalled import recalled, stored
-from ebbtide.memory.record import Event
 from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.memory.tools.summary import EffortSummary
+from ebbtide.memory.turn import Event
 from ebbtide.prompts.loader import render
 from tests.doubles import Concepts
 from tests.memory.conversations import (

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebbtide.memory.recalled import Recalled, recalled, stored
-from ebbtide.memory.record import Event
 from ebbtide.memory.tools.toolbox import result_message
+from ebbtide.memory.turn import Event
 from ebbtide.memory.view import past
 from ebbtide.prompts.loader import render
 from tests.draws import examples

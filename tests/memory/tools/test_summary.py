@@ -15,11 +15,11 @@ from ebbtide.memory.efforts import Effort
 from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.messages import Message
 from ebbtide.memory.questions import Question
-from ebbtide.memory.record import Group
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import MESSAGE_OVERHEAD, REPLY_OVERHEAD, count
 from ebbtide.memory.tools.summary import EffortSummary, characters_said, summarise
 from ebbtide.memory.transcript import transcript
+from ebbtide.memory.turn import StoredTurn
 from ebbtide.prompts.loader import render
 from tests.constants import constants
 from tests.memory.asking import answered
@@ -34,13 +34,15 @@ OWN = [
 ]
 
 
-def log(*turns: Sequence[Message]) -> list[Group]:
+def log(*turns: Sequence[Message]) -> list[StoredTurn]:
     """Return a raw log of these turns."""
-    return [Group(number, tuple(messages), "") for number, messages in enumerate(turns, start=1)]
+    return [
+        StoredTurn(number, tuple(messages), "") for number, messages in enumerate(turns, start=1)
+    ]
 
 
 def asked(
-    turns: Sequence[Group], answers: Sequence[EffortSummary], **chosen: Any
+    turns: Sequence[StoredTurn], answers: Sequence[EffortSummary], **chosen: Any
 ) -> tuple[list[Question], EffortSummary | None]:
     """Return what is asked about a log, and the summary if there are answers enough for one."""
     with constants(**chosen) as more:

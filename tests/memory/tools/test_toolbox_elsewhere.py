@@ -7,9 +7,9 @@ import pytest
 from ebbtide.memory.fences import NAME
 from ebbtide.memory.messages import text
 from ebbtide.memory.recalled import Recalled, recalled, stored
-from ebbtide.memory.record import Tip
 from ebbtide.memory.salience.extract import Extracted, split_log
 from ebbtide.memory.salience.verify import verify
+from ebbtide.memory.turn import Tip
 from tests.memory.conversations import LONG_ENOUGH, Conversation, call, words_of
 from tests.memory.earlier import FIX, LOG, conclude, earlier
 

@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from ebbtide import DiskArchive
 from ebbtide.memory.errors import InputError
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 from ebbtide.nodes.turn.arrivals import SplitInput, split_input
 from ebbtide.nodes.turn.edits import Compared
 from tests.doubles import call

@@ -11,7 +11,7 @@ from langgraph.types import Overwrite
 
 from ebbtide import erase, restore
 from ebbtide.memory.messages import call_id, text
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call, together
 

@@ -15,7 +15,7 @@ from ebbtide.memory.archive.memories import SqlAttention
 from ebbtide.memory.archive.sql import DiskArchive
 from ebbtide.memory.attention.law import Kept, Memory
 from ebbtide.memory.errors import AttentionError
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 from tests.agents import Talk, talk, tip_in
 from tests.doubles import call
 from tests.graph.journeys import After, after

@@ -25,7 +25,7 @@ from langgraph.types import interrupt
 
 from ebbtide import InputError, TipNotFoundError, build_memory_graph, commands
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Session
+from ebbtide.memory.turn import Session
 from ebbtide.prompts.loader import render
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import ScriptedModel, call

@@ -7,8 +7,8 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from ebbtide import DiskArchive
-from ebbtide.memory.record import Group, Record, Session, Tip
 from ebbtide.memory.search.embeddings import Embedder
+from ebbtide.memory.turn import Session, StoredTurn, Tip
 from ebbtide.nodes.turn.arrivals import SplitInput, split_input
 from ebbtide.nodes.turn.recovery import commit, commit_unfinished
 from ebbtide.nodes.turn.updates import commit_update
@@ -24,8 +24,8 @@ class Failing(DiskArchive):
     attempts = 0
 
     def commit(
-        self, session: Session, tip: Tip, group: Group, embedder: Embedder | None = None
-    ) -> Record:
+        self, session: Session, tip: Tip, group: StoredTurn, embedder: Embedder | None = None
+    ) -> StoredTurn:
         """Fail as a full disk does, or commit."""
         self.attempts += 1
         if self.attempts <= self.failures:
@@ -39,7 +39,7 @@ def archive(tmp_path: Path) -> Failing:
     return Failing(tmp_path, durable=False)
 
 
-def after(archive: DiskArchive, *groups: Group) -> dict[str, Any]:
+def after(archive: DiskArchive, *groups: StoredTurn) -> dict[str, Any]:
     """Return the state after these groups."""
     tip = commit_all(archive, groups)
     (record,) = archive.at(SESSION, tip).turns([tip.turn])

@@ -10,8 +10,8 @@ from langgraph_sdk.auth.types import BaseUser, StudioUser
 
 from ebbtide.memory.efforts import happened
 from ebbtide.memory.errors import InputError
-from ebbtide.memory.record import ANONYMOUS, Record, Session, Tip
 from ebbtide.memory.settings import Settings
+from ebbtide.memory.turn import ANONYMOUS, Session, StoredTurn, Tip
 from ebbtide.nodes.turn.session import session_of
 from ebbtide.nodes.turn.state import TurnState, repacked, unpacked
 from ebbtide.nodes.turn.turn import group, running
@@ -82,7 +82,7 @@ def test_a_new_state_has_committed_nothing() -> None:
 
 def test_a_commit_is_found_again_in_the_state() -> None:
     """What a commit puts into the state is the tip that the next one goes on from."""
-    record = Record(2, "id", "parent", (), "")
+    record = StoredTurn(2, (), "", id="id", parent="parent")
     update: Any = commit_update(record, "last")
 
     assert tip_of(update) == record.tip

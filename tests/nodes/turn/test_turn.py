@@ -7,7 +7,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import create_memory_agent
 from ebbtide.memory.fences import Fences
-from ebbtide.memory.record import Session, Tip
+from ebbtide.memory.turn import Session, Tip
 from ebbtide.memory.view import past
 from ebbtide.nodes.turn.state import unpacked
 from ebbtide.nodes.turn.turn import TurnCache

@@ -1,4 +1,4 @@
-"""Records as rows, and back."""
+"""Stored turns as rows, and back."""
 
 import json
 import zlib
@@ -7,16 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 from langchain_core.messages import BaseMessage
+from sqlalchemy import LargeBinary, Text
 
 from ..attachments import data_of, referring
 from ..errors import ArchiveFormatError
 from ..messages import Message
-from ..record import Group, Record
 from ..serialised import clean, fingerprint, to_dict, to_messages, unserialisable
 from ..state_block import cut_content
+from ..turn import StoredTurn
+from .schema import STORED
 
-_SAME = ("turn", "parent", "status", "at")
-"""Fields that are stored unchanged in columns of the same names."""
+_ZIPPED = {one.name for one in STORED.values() if isinstance(one.type, LargeBinary)}
+_PACKED = {one.name for one in STORED.values() if isinstance(one.type, Text)} | _ZIPPED
+"""Columns with JSON, and those of them in which it is zlib data."""
 
 
 def plain(value: Any) -> Any:
@@ -28,20 +31,19 @@ def plain(value: Any) -> Any:
     return json.loads(clean(json.dumps(value, ensure_ascii=False, default=_serialisable)))
 
 
-def storable(group: Group) -> Group:
-    """Return the group as it will be read back, large files as attachments."""
-    whole = (group.messages, group.events, group.efforts, group.state)
-    messages, events, efforts, state = plain(whole)
+def storable(turn: StoredTurn) -> StoredTurn:
+    """Return a turn as it will be read back, large files as attachments."""
+    messages, events, efforts, state = plain((turn.messages, turn.events, turn.efforts, turn.state))
     contents = [message["data"]["content"] for message in messages]
     for message, content in zip(messages, contents, strict=True):
         message["data"]["content"] = referring(content)
     return replace(
-        group,
+        turn,
         messages=to_messages(messages),
-        attachments={**group.attachments, **data_of(contents)},
+        attachments={**turn.attachments, **data_of(contents)},
         events=tuple(events),
         efforts=tuple(dict.fromkeys(efforts)),
-        at=clean(group.at),
+        at=clean(turn.at),
         state=state,
     )
 
@@ -83,36 +85,31 @@ def mark(messages: Sequence[Message]) -> str:
     return fingerprint([kind, cut_content(content) if kind == "ai" else content], 12)
 
 
-def columns(record: Record) -> dict[str, Any]:
-    """Return the columns of a row that follow from the record alone."""
-    messages = packed(record.messages)
-    return {
-        **{name: getattr(record, name) for name in _SAME},
-        "hash": record.id,
-        "end": mark(record.messages),
-        "efforts": packed(record.efforts),
-        "events": zipped_json(record.events),
-        "size": len(messages),
-        "messages": zipped(messages),
-    }
+def columns(turn: StoredTurn) -> dict[str, Any]:
+    """Return the columns of a row that follow from the turn alone."""
+    values = {column.name: getattr(turn, name) for name, column in STORED.items()}
+    texts = {name: packed(values[name]) for name in values if name in _PACKED}
+    data = {name: zipped(texts[name]) for name in texts if name in _ZIPPED}
+    derived = {"end": mark(turn.messages), "size": len(texts["messages"])}
+    return {**values, **texts, **data, **derived}
 
 
-def record_of(row: Any) -> Record:
-    """Return the record of a row; raises an `ArchiveFormatError` that names the turn."""
+def turn_of(row: Any) -> StoredTurn:
+    """Return the turn of a row; raises an `ArchiveFormatError` that names the turn."""
+    values: dict[str, Any] = {}
     try:
-        return Record(
-            **{name: getattr(row, name) for name in _SAME},
-            id=row.hash,
-            messages=to_messages(json.loads(unzipped(row.messages))),
-            efforts=tuple(json.loads(row.efforts)),
-            events=tuple(json.loads(unzipped(row.events))),
-        )
+        for name, column in STORED.items():
+            value = getattr(row, column.name)
+            if column.name in _ZIPPED:
+                value = unzipped(value)
+            values[name] = tuple(json.loads(value)) if column.name in _PACKED else value
+        return StoredTurn(**{**values, "messages": to_messages(values["messages"])})
     except (TypeError, ValueError) as error:
         raise _unreadable(row, error) from error
 
 
 def state_of(row: Any) -> Any:
-    """Return the state in a row with its block, None if it has none; raises as `record_of`."""
+    """Return the state in a row with its block, None if it has none; raises as `turn_of`."""
     try:
         if row.state is None:
             return None
@@ -146,9 +143,9 @@ def _unreadable(row: Any, error: Exception) -> ArchiveFormatError:
     return ArchiveFormatError(f"turn {row.turn} ({row.hash}) is damaged: {error}")
 
 
-def remains(record: Record) -> str:
+def remains(record: StoredTurn) -> str:
     """Return the digest of what is left of a commit that lost text."""
-    return fingerprint([*record.content])
+    return fingerprint([*record.hashed])
 
 
 def _serialisable(value: Any) -> Any:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from .errors import SettingsError
 from .messages import Message
@@ -12,6 +12,9 @@ from .serialised import fingerprint, to_dict
 Event: TypeAlias = Mapping[str, Any]
 Status: TypeAlias = Literal["done", "aborted", "erased", "command"]
 """How a turn ended. A `command` is not a turn: a person used a memory tool after one."""
+
+Digest: TypeAlias = Annotated[str, "hexadecimal"]
+"""Hexadecimal digits, which the archive stores as half as many bytes."""
 
 _ID = 32
 """Hexadecimal digits of a turn's id: 128 bits, so that ids do not collide."""
@@ -73,21 +76,29 @@ class Tip:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """A turn before it is committed.
+class StoredTurn:
+    """A turn, or a command, as the archive stores it; those of another run in the same form.
+
+    Its columns in the archive are made from the fields that are compared. The others go with it
+    into the archive (`state`, `attachments`, `part`), or say how it came there (`beside`).
 
     Attributes:
         turn: Its number. A command has the number of the turn before it.
-        messages: Its messages; none for a command.
+        messages: Its messages; none for a command, and none for an `erased` turn.
         at: The time, ISO 8601 in UTC.
         efforts: The efforts that it belongs to.
         events: What happened to efforts in it.
         status: How it ended.
-        state: The memory's state after it, as plain data.
+        id: The hash of its nonce, its parent's id and its content; "" before the commit.
+        parent: The id of the turn before it, "" for the first one.
         nonce: Drawn when the turn starts. A retry has the same nonce, a repeated question another.
+        content: The digest of what remains if it lost a copy of something erased, else None.
+        state: The memory's state after it, as plain data; None if it was not read.
         attachments: Data that the messages refer to, by digest.
         part: The id of the last stored part (rounds that left the prompt) that `messages` contain,
             "" for none.
+        beside: If this commit started another branch: the tip that was the newest of the session
+            until then, and its time.
     """
 
     turn: int
@@ -96,39 +107,19 @@ class Group:
     efforts: tuple[str, ...] = ()
     events: tuple[Event, ...] = ()
     status: Status = "done"
-    state: Mapping[str, Any] | None = None
-    nonce: str = ""
-    attachments: Mapping[str, str] = field(default_factory=dict)
-    part: str = ""
-
-    @property
-    def first_round(self) -> int:
-        """The place of the first answer of a model, where the parts of the turn begin."""
-        return first_round(self.messages)
-
-    @property
-    def content(self) -> Sequence[Mapping[str, Any]]:
-        """The content that is hashed for the id: messages, or the events of a command."""
-        return self.events if self.status == "command" else [*map(to_dict, self.messages)]
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A committed turn, with its id and the id of its parent ("" for the first turn).
-
-    An `erased` record is a tombstone: it has an id and no text. `beside` is set if this commit
-    started another branch: the tip that was the newest of the session until then, and its time.
-    """
-
-    turn: int
-    id: str
-    parent: str
-    messages: tuple[Message, ...]
-    at: str
-    efforts: tuple[str, ...] = ()
-    events: tuple[Event, ...] = ()
-    status: Status = "done"
+    id: Digest = ""
+    parent: Digest = ""
+    nonce: Digest = ""
+    content: str | None = None
+    state: Mapping[str, Any] | None = field(default=None, compare=False)
+    attachments: Mapping[str, str] = field(default_factory=dict, compare=False)
+    part: str = field(default="", compare=False)
     beside: tuple[Tip, str] | None = field(default=None, compare=False)
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether the turn is in the archive."""
+        return bool(self.id)
 
     @property
     def is_aborted(self) -> bool:
@@ -141,8 +132,13 @@ class Record:
         return Tip(self.turn, self.id)
 
     @property
-    def content(self) -> Sequence[Mapping[str, Any]]:
-        """The content that is hashed for the id: messages, or the events of a command."""
+    def first_round(self) -> int:
+        """The place of the first answer of a model, where the parts of the turn begin."""
+        return first_round(self.messages)
+
+    @property
+    def hashed(self) -> Sequence[Mapping[str, Any]]:
+        """What is hashed for the id: messages, or the events of a command."""
         return self.events if self.status == "command" else [*map(to_dict, self.messages)]
 
 
