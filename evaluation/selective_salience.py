@@ -140,7 +140,7 @@ class SelectiveSalienceStrategy:
         turns, old = self._turns(leading[known:]), self._compression
         recorded = self._recorded(turns)
         chosen = self._chosen(turns, recorded) if turns else Chosen((), "salience")
-        through = turns[-1].turn if turns else old.through
+        through = turns[-1].number if turns else old.through
         before = confirmed(old.items, chosen.confirmed, through)
         items = (*recorded, *chosen.items)
         pool = merged(before, items, self._similarity, self.similarity_threshold, chosen.revisions)
@@ -248,7 +248,7 @@ class SelectiveSalienceStrategy:
         changes, self._changes = self._goals.changes[self._changes :], len(self._goals.changes)
         if not changes:
             return ()
-        newest = turns[-1].turn if turns else self._compression.through
+        newest = turns[-1].number if turns else self._compression.through
         reasons = [(Kind.DECISION, reason, newest) for _, _, reason in changes if reason]
         quotes = [(Kind.GOAL, self.original_goal, 1), *reasons]
         return tuple(Item(kind, quote, turn, speaker="record") for kind, quote, turn in quotes)

@@ -73,7 +73,7 @@ def overview(
     talked = [record for record in commits if record.status != "command"]
     entries = []
     for earlier, record in zip([None, *talked], talked, strict=False):
-        baseline = baselines.get(record.turn)
+        baseline = baselines.get(record.number)
         entry = {**_heading(record), "calls": _calls(record, earlier)}
         if baseline:
             entry["full_history"] = baseline.full_history
@@ -102,7 +102,7 @@ def turn(
     """
     tip = seen_from(archive, session, tip)
     view = past(archive, session, tip)
-    found = {record.turn: record for record in view.turns([number - 1, number])}
+    found = {record.number: record for record in view.turns([number - 1, number])}
     record = found.get(number)
     if record is None:
         raise TurnNotFoundError(number, tip.turn)
@@ -169,7 +169,7 @@ def seen_from(archive: Archive, session: Session, tip: Tip | None) -> Tip:
 
 def _heading(record: StoredTurn) -> dict[str, Any]:
     return {
-        "turn": record.turn,
+        "turn": record.number,
         "at": record.at,
         "status": record.status,
         "efforts": [*record.efforts],
@@ -205,7 +205,7 @@ def _has(text: str, event: Event) -> bool:
 def _shown_from(record: StoredTurn, place: int) -> int:
     """Return the turn whose calls are the first to show an event: the next one if it came last."""
     shown = max((event.get("after_events", 0) for event in record.events), default=0)
-    return record.turn + (place >= shown)
+    return record.number + (place >= shown)
 
 
 def _calls(record: StoredTurn, earlier: StoredTurn | None) -> list[dict[str, Any]]:
@@ -219,10 +219,10 @@ def _calls(record: StoredTurn, earlier: StoredTurn | None) -> list[dict[str, Any
     for last, event in zip([before[-1] if before else None, *sent], sent, strict=False):
         changed = event.get("changed") or {}
         same = calls and last and changed == (last.get("changed") or {})
-        is_new = not same and (calls or changed.get("after_turn") == record.turn - 1)
+        is_new = not same and (calls or changed.get("after_turn") == record.number - 1)
         call = {key: event[key] for key in _OF_A_CALL if key in event}
         call["why"] = changed.get("why") if is_new else None
-        if is_new and last and (left := _left(last, event, record.turn)):
+        if is_new and last and (left := _left(last, event, record.number)):
             call["left"] = left
         calls.append(call)
     return calls
@@ -246,7 +246,7 @@ def _efforts(
     for record in commits:
         for place, event in enumerate(record.events):
             state = _STATES.get(event["type"], "concluded")
-            change = {"turn": record.turn, "state": state, "type": event["type"]}
+            change = {"turn": record.number, "state": state, "type": event["type"]}
             change |= {key: True for key in ("auto", "again") if event.get(key)}
             change["from"] = _shown_from(record, place)
             for name in _subjects(event):
@@ -342,7 +342,7 @@ def search(archive: Archive, session: Session, tip: Tip | None, wanted: Search) 
     when = When(work.now, settings.timezone, language=settings.language)
     meaning = meaning_of(work, wanted.query)
     found = archive.at(session, tip).search(wanted.query, _PASSAGES, meaning, when=when)
-    records = {record.turn: record for record in view.turns(sorted({hit.turn for hit in found}))}
+    records = {record.number: record for record in view.turns(sorted({hit.turn for hit in found}))}
     passages = [passage for result in given["results"] for passage in result["passages"]]
     results = []
     for hit in found:

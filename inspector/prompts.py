@@ -152,7 +152,7 @@ def _state(
 ) -> EffortState:
     """Return the efforts as they were when the call was made."""
     state = _saved(archive, session, before) if before.id else EffortState(0, None, {}, {}, {})
-    state = replace(state, turn=record.turn, events=(), banners=())
+    state = replace(state, turn=record.number, events=(), banners=())
     if state.active is not None:
         state = state.activated(state.active)
     for change in record.events[: event.get("after_events", 0)]:

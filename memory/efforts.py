@@ -98,7 +98,7 @@ def changes(events: Iterable[Event], turn: int) -> tuple[Effort, ...]:
 
 def left_by(turn: StoredTurn) -> tuple[Effort, ...]:
     """Return the efforts whose status a turn changed, as each change left them, oldest first."""
-    return changes(turn.events, turn.turn)
+    return changes(turn.events, turn.number)
 
 
 def one_line(text: str) -> str:

@@ -178,7 +178,7 @@ class Target:
         ids = {message.id for message in self.record.messages} - {None}
         for record in records:
             said = "\n".join(_leaves([[*map(vars, record.messages)], record.events]))
-            is_version = record.turn == self.record.turn and any(
+            is_version = record.number == self.record.number and any(
                 message.id in ids for message in record.messages
             )
             if is_version or any(one in said for one in texts):
@@ -199,7 +199,7 @@ class Target:
     def _is_recalled(self, message: Message) -> bool:
         """Tell whether a tool's result quotes the turn by reference."""
         quotes = recalled(message)
-        return any(not one.session and one.turn == self.record.turn for one in quotes)
+        return any(not one.session and one.turn == self.record.number for one in quotes)
 
 
 def _texts_from_turn(event: Event, carried: Carried) -> frozenset[tuple[str, str]]:

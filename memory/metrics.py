@@ -220,7 +220,7 @@ def report(records: Sequence[StoredTurn], count: TokenCounter = count_tokens) ->
 
     `count` counts the messages of turns that were committed without their cost.
     """
-    events = [(record.turn, event) for record in records for event in _in_order(record)]
+    events = [(record.number, event) for record in records for event in _in_order(record)]
     kinds = Counter(event["type"] for _, event in events)
     expansions = [*_expansions(events)]
     ended = [log for log in expansions if log.end is not None]
@@ -422,9 +422,9 @@ def _context(records: Sequence[StoredTurn], count: TokenCounter) -> Iterator[tup
     for record, found in zip(records, known, strict=True):
         if found:
             alone = found[-1]["alone"]
-            yield record.turn, found[-1]
+            yield record.number, found[-1]
         elif record.messages:
-            yield record.turn, cost(as_users_see(record.messages), alone, count, MEMORY_TOOLS)
+            yield record.number, cost(as_users_see(record.messages), alone, count, MEMORY_TOOLS)
 
 
 def _turns(costs: Iterable[tuple[int, Event]], calls: Iterable[CallTokens]) -> Iterator[TurnTokens]:

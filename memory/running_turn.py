@@ -123,7 +123,7 @@ class RunningTurn:
         for message in record.messages:
             if message.type == "tool":
                 quotes += recalled(message)
-        if not quotes or _may_be_cached(quotes, record.turn):
+        if not quotes or _may_be_cached(quotes, record.number):
             with CACHES:
                 self.laid_out[key] = Made(record, not quotes, value)
         return value

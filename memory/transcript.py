@@ -62,7 +62,7 @@ def transcript(turns: Iterable[StoredTurn]) -> str:
     parts = []
     for turn in turns:
         log = render("erased_turn") if turn.status == "erased" else rendered(turn.messages)
-        parts.append(f"[turn {turn.turn}]\n{log}")
+        parts.append(f"[turn {turn.number}]\n{log}")
     return "\n\n".join(parts)
 
 

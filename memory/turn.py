@@ -77,13 +77,13 @@ class Tip:
 
 @dataclass(frozen=True, slots=True)
 class StoredTurn:
-    """A turn, or a command, as the archive stores it; those of another run in the same form.
+    """A turn, or a command, as the archive stores it; without an `id` it is not stored yet.
 
-    Its columns in the archive are made from the fields that are compared. The others go with it
-    into the archive (`state`, `attachments`, `part`), or say how it came there (`beside`).
+    The columns of its table are made from the fields that are compared. The others go with it into
+    the archive (`state`, `attachments`, `part`), or tell how it came there (`beside`).
 
     Attributes:
-        turn: Its number. A command has the number of the turn before it.
+        number: Counted from 1. A command has the number of the turn before it.
         messages: Its messages; none for a command, and none for an `erased` turn.
         at: The time, ISO 8601 in UTC.
         efforts: The efforts that it belongs to.
@@ -101,7 +101,7 @@ class StoredTurn:
             until then, and its time.
     """
 
-    turn: int
+    number: int
     messages: tuple[Message, ...]
     at: str
     efforts: tuple[str, ...] = ()
@@ -129,7 +129,7 @@ class StoredTurn:
     @property
     def tip(self) -> Tip:
         """The tip of a branch that ends with this turn."""
-        return Tip(self.turn, self.id)
+        return Tip(self.number, self.id)
 
     @property
     def first_round(self) -> int:

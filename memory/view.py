@@ -59,7 +59,7 @@ class ArchiveView:
         wanted = [number for number in sorted({*numbers}) if number <= self.tip.turn]
         if unread := [number for number in wanted if number not in self.read]:
             for record in self.branch.turns(unread):
-                self.read[record.turn] = record
+                self.read[record.number] = record
         return tuple(filter(None, map(self.read.get, wanted)))
 
     def messages(self, record: StoredTurn) -> tuple[Message, ...]:
@@ -102,7 +102,7 @@ class ArchiveView:
 
     def messages_of(self, turn: int) -> tuple[Message, ...]:
         """Return the messages of a visible turn, the running one included, as they are stored."""
-        if turn == self.running.turn:
+        if turn == self.running.number:
             return tuple(self.running.messages)
         return tuple(message for record in self.turns([turn]) for message in record.messages)
 
@@ -115,7 +115,7 @@ class ArchiveView:
         if is_qualified(name):
             elsewhere = self._elsewhere(name)
             return elsewhere and elsewhere[1]
-        changed = {effort.id: effort for effort in changes(events, self.running.turn)}
+        changed = {effort.id: effort for effort in changes(events, self.running.number)}
         stored = self.branch.efforts_named([name])
         return changed.get(name) or next(iter(stored), None)
 
@@ -133,7 +133,7 @@ class ArchiveView:
         foreign = [name for name in ids if "/" in name]
         own = [*{*ids}.difference(foreign)] if foreign else ids
         stored = self.branch.efforts_named(own) if own else ()
-        changed = changes(events, self.running.turn) if events else ()
+        changed = changes(events, self.running.number) if events else ()
         latest = {effort.id: effort for effort in (*stored, *changed)}
         for name in foreign:
             if effort := self.effort(name, events):
@@ -230,7 +230,7 @@ def _turns_about(view: ArchiveView, effort: Effort) -> tuple[int, ...]:
 
 def past(archive: Archive, session: Session, tip: Tip) -> ArchiveView:
     """Return the view of a state in which no turn is running."""
-    return ArchiveView(archive, session, tip, StoredTurn(turn=0, messages=(), at=""))
+    return ArchiveView(archive, session, tip, StoredTurn(number=0, messages=(), at=""))
 
 
 def every_turn(archive: Archive, session: Session, tip: Tip) -> Iterator[StoredTurn]:

@@ -90,7 +90,7 @@ def _stored(
     Raises `ArchiveError` if nothing was made, or if a turn that the pass read was erased.
     """
     effort, view = due.effort.id, past(work.view.archive, work.view.session, work.view.tip)
-    old, numbers = view.compression(effort), [turn.turn for turn in due.leaving]
+    old, numbers = view.compression(effort), [turn.number for turn in due.leaving]
     outdated = old is not None and old.stale and old != due.old
     if outdated or view.turns_of(effort, numbers) != due.leaving:
         raise ArchiveError("a turn was erased in the meantime")

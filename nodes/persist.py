@@ -60,7 +60,7 @@ def _at_once(record: StoredTurn, began: str) -> str:
     if at < began:
         return ""
     short = {"branch": record.id[:SHORT_ID], "beside": other.id[:SHORT_ID]}
-    return banner_of("at_once", turn=record.turn, other=other.turn, **short)
+    return banner_of("at_once", turn=record.number, other=other.turn, **short)
 
 
 def _fixed(

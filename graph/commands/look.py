@@ -114,7 +114,7 @@ def verify(agent: Agent, config: RunnableConfig) -> tuple[Finding, ...]:
 
 def _line(record: StoredTurn) -> TurnLine:
     said = first_words(record.messages, _SHOWN)
-    return TurnLine(record.turn, record.efforts, record.at, said, record.status)
+    return TurnLine(record.number, record.efforts, record.at, said, record.status)
 
 
 def efforts(agent: Agent, config: RunnableConfig) -> Mapping[str, Any]:
@@ -187,7 +187,7 @@ def _shown_turns(
     view, running_turn = thread.view, thread.tip.turn + 1
     records = view.turns([turn for turn in turns if turn < running_turn])
     chosen: list[tuple[int, str, Sequence[Message]]]
-    chosen = [(record.turn, record.status, view.messages(record)) for record in records]
+    chosen = [(record.number, record.status, view.messages(record)) for record in records]
     if running_messages and running_turn in turns:
         state, whole = thread.state, stored_form(running_messages)
         if state.get("turn", 0) == running_turn:

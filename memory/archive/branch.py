@@ -144,7 +144,7 @@ class Reader:
         edition = self._edition(row)
         with CACHES:
             if record.status != "command":
-                self._records[edition, snapshot.segments[0].run, record.turn] = record
+                self._records[edition, snapshot.segments[0].run, record.number] = record
             self._snapshots[edition, record.tip] = snapshot
             self._sessions[self._database.opened, session] = at, after
         if self._thread.depth:

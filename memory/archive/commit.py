@@ -103,7 +103,7 @@ class Prepared:
         turn = storable(turn)
         number = tip.turn + (turn.status != "command")
         own_id = commit_id(turn.nonce, tip.id, turn.hashed)
-        new = cls.of(replace(turn, turn=number, id=own_id, parent=tip.id))
+        new = cls.of(replace(turn, number=number, id=own_id, parent=tip.id))
         return replace(new, parts=parts.places(chain, turn))
 
 
@@ -141,7 +141,7 @@ def commit(
     if snapshot is None:
         raise TipNotFoundError(tip.id, tip.turn)
     number = sum(parent.turn for parent in parents) + (new.turn.status != "command")
-    new = replace(new, turn=replace(new.turn, turn=number))
+    new = replace(new, turn=replace(new.turn, number=number))
     return Committed(new.turn, write(connection, session, new, snapshot), snapshot)
 
 
@@ -170,7 +170,7 @@ def write(
     run, place = segments[0].run, segments[0].last
     lineage = Lineage(lambda: connection, session, snapshot)
     names = [*{effort.id: effort for effort in left_by(record)}]
-    at = {"run": run, "place": place, "turn": record.turn}
+    at = {"run": run, "place": place, "turn": record.number}
     row = {
         **new.row,
         **at,
@@ -212,7 +212,7 @@ def add_changes(
     place = {"owner": session.user, "session": session.id, **at, "at": record.at}
     rows: list[dict[str, Any]] = []
     for event in record.events:
-        effort = changed(event, record.turn)
+        effort = changed(event, record.number)
         if effort is not None:
             change = {"effort": effort.id, "status": effort.status, "entry": packed(event)}
             rows.append({**place, "id": passage_id(at["id"], len(rows)), **change})
@@ -239,8 +239,8 @@ def _segments(
     if before and before[0].session == session:
         end = {"of_run": before[0].run, "newest_place": place}
         if connection.execute(_EXTEND_RUN, end).rowcount:
-            own = before[0]._replace(last=place, turn=record.turn)
+            own = before[0]._replace(last=place, turn=record.number)
             return (own, *before[1:])
     row = {"session": session, "ancestors": json.dumps(before), "first": place, "last": place}
     (run,) = connection.execute(insert(runs).values(row)).inserted_primary_key or (0,)
-    return (Segment(run, session, place, record.turn), *before)
+    return (Segment(run, session, place, record.number), *before)

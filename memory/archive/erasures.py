@@ -220,7 +220,7 @@ def to_sweep(connection: Connection) -> None:
 
 def _target(scope: Scope, record: StoredTurn) -> Target:
     """Return the turn to erase with what its erasure must know of the turn before it."""
-    past = scope.lineage(Tip(record.turn - (record.status != "command"), record.parent))
+    past = scope.lineage(Tip(record.number - (record.status != "command"), record.parent))
     of_parent = turns.c.hash == record.parent, index.among(turns.c.session, scope.sessions)
     parent = scope.connection.execute(select(ANCHOR).where(*of_parent)).first()
     rows = past.changes([event["effort"] for event in record.events if "effort" in event])
@@ -327,7 +327,7 @@ def _empty_compressions(
     scope: Scope, target: Target, reached: Mapping[tuple[int, int], Carried]
 ) -> None:
     """Empty compressions of logs that have the turn, and delete the logs of their making."""
-    connection, turn = scope.connection, target.record.turn
+    connection, turn = scope.connection, target.record.number
     for row in scope.rows(compressions, "place"):
         carried = reached.get((row.run, row.place), Carried())
         compression = from_data(json.loads(unzipped(row.made)))

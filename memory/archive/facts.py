@@ -93,7 +93,7 @@ def remember(
             own = row_of(known.user, memory_id)
             connection.execute(update(memories).where(*own).values(accessed))
         elif fold(item.text) not in before:  # else it is as it was, or was deleted by hand
-            known.store(memory_id or fact_id(session, record.turn, number), item, lineage, record)
+            known.store(memory_id or fact_id(session, record.number, number), item, lineage, record)
     for memory_id in stood - known.names(said.items):
         put(connection, known.user, memory_id, None, None)
     of_rules = among(memories.c.memory, known.names(said.rules))
@@ -149,7 +149,7 @@ class _Known:
     def store(self, memory_id: str, item: Item, lineage: Lineage, record: StoredTurn) -> None:
         """Store an item that a turn said."""
         text = clean(item.text)
-        values = {"session": lineage.session.id, "turn": record.turn, "at": record.at}
+        values = {"session": lineage.session.id, "turn": record.number, "at": record.at}
         values |= {"field": item.field, "text": text}
         key = {"owner": self.user, "memory": memory_id, "hash": record.id}
         statement = upsert(self.connection, facts).values(**key, **values)

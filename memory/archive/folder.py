@@ -87,7 +87,7 @@ def _contents(session: WholeSession) -> Iterator[Any]:
 def _line(record: StoredTurn) -> Mapping[str, Any]:
     """Return a turn as a line; branches are told by `id` and `parent`."""
     return {
-        "turn": record.turn,
+        "turn": record.number,
         "id": record.id,
         "parent": record.parent,
         "efforts": record.efforts,

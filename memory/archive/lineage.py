@@ -254,19 +254,19 @@ class Snapshot:
             name: effort for name, effort in efforts.items() if effort and name not in changed_now
         }
         known: dict[str, Effort | None] = {**dict([*older.items()][-_MOST_EFFORTS:]), **changed_now}
-        own = {} if record.status == "command" else {record.turn: record.id}
+        own = {} if record.status == "command" else {record.number: record.id}
         ids = {**dict([*self.ids.copy().items()][-_MOST_EFFORTS:]), **own}
-        snapshot = Snapshot(segments, record.turn, row, known, ids=ids)
+        snapshot = Snapshot(segments, record.number, row, known, ids=ids)
         if not efforts.keys() >= changed_now.keys():  # how many efforts are new cannot be told
             return snapshot
         new = sum(efforts[name] is None for name in changed_now)
         for (question, arguments), answer in answers.items():
             match question:
                 case "ambient":
-                    numbers = (*answer, record.turn) if is_ambient(record) else answer
+                    numbers = (*answer, record.number) if is_ambient(record) else answer
                     updated = numbers[max(0, len(numbers) - arguments[0]) :]
                 case "effort_turns":
-                    updated = (*answer, record.turn) if arguments[0] in record.efforts else answer
+                    updated = (*answer, record.number) if arguments[0] in record.efforts else answer
                 case "effort_count":
                     updated = answer + new
                 case "efforts":

@@ -53,7 +53,7 @@ def manifest(records: Sequence[StoredTurn]) -> str:
         turns: dict[str, list[int]] = {}
         for record in branch:
             for name in record.efforts:
-                turns.setdefault(name, []).append(record.turn)
+                turns.setdefault(name, []).append(record.number)
         for record in branch:
             for effort in left_by(record):
                 entries[effort.id] = _entry(effort, turns.get(effort.id, ()), record)
@@ -159,7 +159,7 @@ def _changes(record: StoredTurn) -> Iterator[str]:
 
 
 def _turn(record: StoredTurn) -> Iterator[str]:
-    yield f"## Turn {record.turn}"
+    yield f"## Turn {record.number}"
     names = ", ".join(map(inline, record.efforts)) or "none"
     yield f"{inline(minute_of(record.at))}. Efforts: {names}."
     if record.status == "erased":

@@ -177,12 +177,13 @@ runs = _table(
 )
 
 # The columns that are made from the fields of a stored turn, by the names of these: numbers and
-# texts as they are, short tuples as JSON, others as zlib data of JSON. `hash` is the turn's id.
+# texts as they are, short tuples as JSON, others as zlib data of JSON.
+_NAMES = {"id": "hash", "number": "turn"}
 _HINTS = get_type_hints(StoredTurn, include_extras=True)
 _TYPES = {int: sa.Integer, Digest: _Hex, tuple[str, ...]: sa.Text, tuple: sa.LargeBinary}
 STORED: Mapping[str, sa.Column[Any]] = {
     field.name: sa.Column(
-        "hash" if field.name == "id" else field.name,
+        _NAMES.get(field.name, field.name),
         _TYPES.get(hint) or _TYPES.get(get_origin(hint), sa.String),
         nullable=NoneType in get_args(hint),
     )

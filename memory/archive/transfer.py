@@ -114,7 +114,7 @@ class WholeSession:
                 new = Prepared.of(replace(turn, attachments=files))
             except _DAMAGED as error:
                 raise ArchiveFormatError(
-                    f"turn {turn.turn} ({turn.id[:SHORT_ID]}): damaged: it is no turn "
+                    f"turn {turn.number} ({turn.id[:SHORT_ID]}): damaged: it is no turn "
                     f"({error!r}); restore it from a backup"
                 ) from error
             prepared.append(new)
@@ -256,11 +256,11 @@ def _write_turns(connection: Connection, session: SessionRow, prepared: Sequence
     snapshots: dict[str, Snapshot] = {}
     for new in prepared:
         record = new.turn
-        parent = Tip(record.turn, record.parent)
+        parent = Tip(record.number, record.parent)
         snapshot = snapshots.get(record.parent) or Snapshot.of(connection, session, parent)
         if snapshot is None:
             raise ArchiveFormatError(
-                f"turn {record.turn} ({record.id[:SHORT_ID]}): damaged: its parent is missing; "
+                f"turn {record.number} ({record.id[:SHORT_ID]}): damaged: its parent is missing; "
                 "restore the archive from a backup"
             )
         after = snapshots[record.id] = write(connection, session, new, snapshot)
@@ -312,5 +312,5 @@ def _difference(stored: WholeSession, data: WholeSession) -> str:
     known = {turn.id: compared(turn) for turn in stored.turns}
     for turn in data.turns:
         if known.pop(turn.id, None) != compared(turn):
-            return f"turn {turn.turn} ({turn.id[:SHORT_ID]})"
+            return f"turn {turn.number} ({turn.id[:SHORT_ID]})"
     return f"{len(known)} more" if known else ""

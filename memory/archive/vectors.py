@@ -111,7 +111,7 @@ class Vectors:
             try:
                 return _embed(embedder, [group])[0]
             except EmbeddingError as error:
-                _log.warning("turn %d of %r has no vector: %s", group.turn, session.thread, error)
+                _log.warning("turn %d of %r has no vector: %s", group.number, session.thread, error)
         self.look_again(session)
         return _TurnVectors()
 

@@ -35,7 +35,7 @@ def verify(scope: Scope) -> tuple[Finding, ...]:
         try:
             record = turn_of(row)
             state_of(row)
-            efforts = ((changed(event, record.turn), event) for event in record.events)
+            efforts = ((changed(event, record.number), event) for event in record.events)
             expected[place] = [
                 (effort.id, effort.status, record.at, packed(event))
                 for effort, event in efforts

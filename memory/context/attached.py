@@ -164,7 +164,7 @@ def attached(work: RunningTurn, plan: Plan) -> Attached:
     turn = work.view.running
     if not any(_which_may(turn.messages)):
         return Attached(turn.messages)
-    cut = (plan.rounds if plan.after_turn + 1 == turn.turn else None) or Rounds()
+    cut = (plan.rounds if plan.after_turn + 1 == turn.number else None) or Rounds()
     ledger = _Ledger(work, inf if cut.files is None else cut.files)
     back: dict[CallKey, Message] = {}
     brought = dict(_brought(work, turn))
@@ -214,7 +214,7 @@ _which_may = Growing[bool](lambda messages, _: [*map(_may_have, messages)])
 def _as_sent(ledger: _Ledger, message: Message, offset: int) -> Message:
     """Return a message with the attachments that are sent; words or a note stand for others."""
     content: Any = message.content
-    turn, count = ledger.work.view.running.turn, ledger.work.count
+    turn, count = ledger.work.view.running.number, ledger.work.count
 
     def shown(at: int, one: Attachment) -> Any:
         if ledger.takes(content[at], one, message.type):
@@ -251,7 +251,7 @@ def _brought(work: RunningTurn, turn: StoredTurn) -> Iterator[tuple[CallKey, lis
         found: list[_Found] = []
         for quote in recalled(message):
             view = work.view.of_session(quote.session) if quote.session else work.view
-            records = view.turns([quote.turn]) if view and quote.turn != turn.turn else ()
+            records = view.turns([quote.turn]) if view and quote.turn != turn.number else ()
             if message.name == "read_log":
                 found += [one for record in records for one in _attachments(record)]
         if call in logs:
@@ -259,7 +259,7 @@ def _brought(work: RunningTurn, turn: StoredTurn) -> Iterator[tuple[CallKey, lis
             found += [
                 one
                 for record in records
-                if record.turn != turn.turn or record.status == "erased"
+                if record.number != turn.number or record.status == "erased"
                 for one in _attachments(record)
             ]
         if found:
@@ -270,7 +270,7 @@ def _attachments(turn: StoredTurn) -> Iterator[_Found]:
     for message in turn.messages if turn.status != "erased" else ():
         for block in _blocks(message):
             if (one := attachment(block)) is not None:
-                yield turn.turn, block, one
+                yield turn.number, block, one
 
 
 def _note(ledger: _Ledger, found: Sequence[_Found]) -> Message | None:

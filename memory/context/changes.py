@@ -105,7 +105,7 @@ def new_plan(work: RunningTurn, why: Why, *, ended: bool = False, inside: bool =
     committed yet; `inside` a turn its events and messages so far are known.
     """
     view, state, before = work.view, work.state, _comparable(work)
-    last = view.running.turn if ended else view.tip.turn
+    last = view.running.number if ended else view.tip.turn
     limit = max(1, work.room // _SMALLEST_TURN)
     reopened, own = _open_effort_turns(work, limit, ended=ended)
     expanded = {name: entry["expanded_turn"] for name, entry in state.expanded.items()}
@@ -199,8 +199,8 @@ def is_edited(work: RunningTurn, plan: Plan) -> bool:
 def _events_since(work: RunningTurn, plan: Plan) -> Iterator[Event]:
     """Yield the events of turns after a plan was made."""
     for turn in work.view.turns(range(plan.after_turn + 1, work.view.tip.turn + 1)):
-        yield from turn.events[plan.events if turn.turn == plan.after_turn + 1 else 0 :]
-    is_next = work.view.running.turn == plan.after_turn + 1
+        yield from turn.events[plan.events if turn.number == plan.after_turn + 1 else 0 :]
+    is_next = work.view.running.number == plan.after_turn + 1
     yield from work.state.events[plan.events if is_next else 0 :]
 
 
@@ -217,7 +217,7 @@ def _why_after(work: RunningTurn, plan: Plan) -> Why | None:
         return "window"
     if _old_blocks(work, plan, (*past, running)) > _MOST_OLD_BLOCKS:
         return "state-blocks"
-    if work.state.summaries and due(work.state, settings, running.turn, put_off=PUT_OFF):
+    if work.state.summaries and due(work.state, settings, running.number, put_off=PUT_OFF):
         return "due"
     return "due" if _is_late(work, plan, past) else None
 
@@ -246,7 +246,7 @@ def _old_blocks(work: RunningTurn, plan: Plan, turns: Sequence[StoredTurn]) -> i
         return 0
     blocks = 0
     for turn in turns:
-        if turn.turn > plan.after_turn:
+        if turn.number > plan.after_turn:
             for one, other in zip(turn.messages, as_users_see(turn.messages), strict=True):
                 blocks += one is not other
     return max(0, blocks - (not plan.anchor))
@@ -257,14 +257,14 @@ def _is_late(work: RunningTurn, plan: Plan, turns: Sequence[StoredTurn]) -> bool
 
     That is the last turn of an effort that was concluded, and a turn with long results.
     """
-    now = work.view.running.turn
+    now = work.view.running.number
     for number, turn in enumerate(turns):
-        if turn.turn == plan.after_turn < now - PUT_OFF and not is_whole(turn, plan):
-            return turn.turn not in plan.logs.values()
+        if turn.number == plan.after_turn < now - PUT_OFF and not is_whole(turn, plan):
+            return turn.number not in plan.logs.values()
         newer = [*map(attrgetter("turn"), turns), now][number + WHOLE_RESULTS :]
         if not newer or now - newer[0] < PUT_OFF:
             break
-        if turn.turn > plan.previews and has_long_results(work, turn):
+        if turn.number > plan.previews and has_long_results(work, turn):
             return True
     return False
 
@@ -309,11 +309,11 @@ def _ambient(work: RunningTurn, limit: int, *, ended: bool) -> list[int]:
     A turn without an answer takes no place: it leaves with the answered one that follows it.
     """
     window = min(work.settings.ambient_window or limit, limit)
-    running = [work.view.running.turn] if ended and not _efforts(work) else []
+    running = [work.view.running.number] if ended and not _efforts(work) else []
     free, count = window - len(running), window + 1
     while True:
         turns = work.view.ambient_turns(count)
-        answered = [turn.turn for turn in work.view.turns(turns) if not turn.is_aborted]
+        answered = [turn.number for turn in work.view.turns(turns) if not turn.is_aborted]
         if len(answered) > free or len(turns) < count or count > limit:
             break
         count *= 2
@@ -343,7 +343,7 @@ def _open_effort_turns(
     turns: dict[str, list[int]] = {}
     for name, entry in work.state.open.items():
         log, opened = [*work.view.log_turns(name)], entry["opened_turn"]
-        log += [running.turn] if name in own else []
+        log += [running.number] if name in own else []
         compression = work.view.compression(name)
         if compression is None and log and log[0] < opened:
             reopened[name] = opened
@@ -376,7 +376,7 @@ def _newest_of_log(work: RunningTurn, effort: str, reopened: int) -> set[int]:
         free -= work.count(transcript([record]))
         if chosen and free < 0:
             break
-        chosen.add(record.turn)
+        chosen.add(record.number)
     return chosen
 
 
@@ -386,12 +386,12 @@ def _newest_fitting(work: RunningTurn, turns: list[int]) -> list[int]:
     while unread:
         for record in reversed(work.view.turns(unread[-_CHUNK:])):
             # It takes at least its messages with results as previews; a huge one is shortened.
-            messages = placeholders(work, as_past(work.messages(record)), record.turn)
+            messages = placeholders(work, as_past(work.messages(record)), record.number)
             sizes = ((m.type, count_message(m, work.count)) for m in messages)
             least = sum(min(n, PREVIEW) if kind == "tool" else n for kind, n in sizes)
             free -= min(least, work.room // 2)
             if free < 0:
                 return fitting
-            fitting = [record.turn, *fitting]
+            fitting = [record.number, *fitting]
         unread = unread[:-_CHUNK]
     return fitting

@@ -150,7 +150,7 @@ def _omissions(work: RunningTurn, plan: Plan) -> dict[str, Any]:
         omissions["turns"] = hidden
     if plan.previews:
         older = work.view.turns([turn for turn in plan.turns if turn <= plan.previews])
-        long = ranges([record.turn for record in older if has_long_results(work, record)])
+        long = ranges([record.number for record in older if has_long_results(work, record)])
         omissions |= {"previews": long} if long else {}
     if plan.short or plan.rounds:
         short = {*plan.short, *([plan.after_turn + 1] if plan.rounds else [])}
@@ -174,7 +174,7 @@ def _cut(work: RunningTurn, plan: Plan) -> tuple[Plan, Parts]:
     """
     if plan.rounds is not None:
         plan = replace(plan, rounds=without_last_resorts(plan.rounds, work.view.running.messages))
-    silent = StoredTurn(work.view.running.turn, (), "")
+    silent = StoredTurn(work.view.running.number, (), "")
     past = replace(work, view=replace(work.view, running=silent))
     running = size(parts_of(work, plan)) - size(parts_of(past, plan))
     full = int(MOST * work.room)

@@ -55,7 +55,7 @@ def is_whole(turn: StoredTurn, plan: Plan) -> bool:
     Of another last turn only request and final answer are shown.
     """
     is_open = not {*turn.efforts}.isdisjoint(plan.open)
-    return turn.turn > plan.after_turn or not turn.efforts or is_open
+    return turn.number > plan.after_turn or not turn.efforts or is_open
 
 
 def edges(messages: Sequence[Message]) -> list[int]:
@@ -81,7 +81,7 @@ def shorten_edges(
         if count_messages(history, count) <= limit:
             return history
     tokens = count(rendered(turn.messages))
-    return (fences.note(render("whole_turn_left_out", turn=turn.turn, tokens=tokens)),)
+    return (fences.note(render("whole_turn_left_out", turn=turn.number, tokens=tokens)),)
 
 
 def has_long_results(work: RunningTurn, record: StoredTurn, most: int = PREVIEW) -> bool:
@@ -99,7 +99,7 @@ def whole_tokens(work: RunningTurn, records: Sequence[StoredTurn]) -> list[int]:
     """Return the tokens of each past turn as it is sent if nothing of it is cut."""
 
     def tokens(record: StoredTurn) -> int:
-        messages = placeholders(work, as_past(work.messages(record)), record.turn)
+        messages = placeholders(work, as_past(work.messages(record)), record.number)
         return count_messages(valid_history(messages, work.fences), work.count)
 
     return [work.once(("whole", work.count, work.refused), record, tokens) for record in records]

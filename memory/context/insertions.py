@@ -36,7 +36,7 @@ Insertions: TypeAlias = dict[CallKey, Insertion]
 
 def hint_notes(work: RunningTurn, turn: StoredTurn, names: Sequence[str]) -> list[Message]:
     """Return hints as a note; none if the efforts were erased."""
-    stored = work.view.as_of(turn.turn - 1).efforts_named(names, ())
+    stored = work.view.as_of(turn.number - 1).efforts_named(names, ())
     lines = [f"- {effort.id}" for effort in stored if effort.summary or effort.goal]
     return [work.fences.note(render("hints", quote="\n".join(lines)))] if lines else []
 
@@ -46,7 +46,7 @@ def finished_rounds(turn: StoredTurn, plan: Plan) -> frozenset[int]:
 
     The rounds that brought a log which is shown are not among them.
     """
-    if turn.turn > plan.after_turn:
+    if turn.number > plan.after_turn:
         return frozenset()
     last = len(turn.messages) - 1
     places = frozenset(
@@ -76,7 +76,7 @@ def tokens_of(work: RunningTurn, insertion: Insertion) -> int:
 
 def shown_log_rounds(turn: StoredTurn, plan: Plan) -> set[int]:
     """Return the places of the messages of the rounds that brought a log which is shown."""
-    logs = {effort for effort, place in plan.logs.items() if place == turn.turn}
+    logs = {effort for effort, place in plan.logs.items() if place == turn.number}
     return log_rounds(turn.messages, logs)
 
 
@@ -122,14 +122,14 @@ def insertions_of(
     insertions: Insertions = {}
     if "tool" not in map(attrgetter("type"), turn.messages):
         return insertions
-    events = turn.events if turn.turn > plan.after_turn else ()
+    events = turn.events if turn.number > plan.after_turn else ()
     related = {event["effort"]: event["related"] for event in events if "related" in event}
     for _, call, result in results_of(turn.messages, ("open_effort",)) if related else ():
         efforts = related.get(str(result.get("effort_id")), ())
         for message in hint_notes(work, turn, efforts):
-            name: PartName = "turn" if turn.turn == work.view.running.turn else "turns"
+            name: PartName = "turn" if turn.number == work.view.running.number else "turns"
             insertions[call] = Insertion(((name, message),))
-    logs = {effort for effort, place in plan.logs.items() if place == turn.turn}
+    logs = {effort for effort, place in plan.logs.items() if place == turn.number}
     for at, call, result in log_results(turn.messages):
         name, limit = result["effort_id"], log_limit(plan.room_or(work.room))
         new = {(name, number) for number in turns_of_log(result)} - loaded
@@ -156,7 +156,7 @@ def quoted_log(
     name = result["effort_id"]
     whole = work.view.whole_turns_of(name, turns_of_log(result))
     turns = tuple(narrowed(turn, parted(name)[1]) for turn in whole)
-    numbers = {one.turn for one in turns}
+    numbers = {one.number for one in turns}
     by_calls = {number for effort, number in loaded if effort == name}
     begin = result["offset"] if isinstance(result.get("offset"), int) else 0
     if is_qualified(name):  # its turns have the numbers of another session
@@ -164,20 +164,20 @@ def quoted_log(
     earlier = _in_earlier_logs(work, turn, plan, name)
     in_others = {number for effort, number in loaded if effort != name} | earlier
     # The log of another effort has other rounds of a turn, but for those of one effort.
-    several = {one.turn for one in whole if kept(one)}
+    several = {one.number for one in whole if kept(one)}
     above = (by_calls | earlier) - (several - by_calls)
-    standing = [one for one in whole if plan.shows(one.turn) and one.status != "erased"]
+    standing = [one for one in whole if plan.shows(one.number) and one.status != "erased"]
     without = {
-        one.turn for one in standing if not is_whole(one, plan) or finished_rounds(one, plan)
+        one.number for one in standing if not is_whole(one, plan) or finished_rounds(one, plan)
     }
-    above |= {one.turn for one in standing if _stands_whole(work, one, plan)} - without
+    above |= {one.number for one in standing if _stands_whole(work, one, plan)} - without
     without -= above | {*plan.short}
     requests = (several & in_others) - above
     partly: dict[int, frozenset[int]] = {}
     for one in whole:
-        if one.turn in without | requests:
-            rounds = _standing(one, plan) if one.turn in without else frozenset()
-            partly[one.turn] = rounds | (_requests(one) if one.turn in requests else frozenset())
+        if one.number in without | requests:
+            rounds = _standing(one, plan) if one.number in without else frozenset()
+            partly[one.number] = rounds | (_requests(one) if one.number in requests else frozenset())
     return Quoted(turns, frozenset(above & numbers), partly, whole, begin)
 
 
@@ -186,7 +186,7 @@ def _in_earlier_logs(work: RunningTurn, turn: StoredTurn, plan: Plan, effort: st
     numbers: set[int] = set()
     for other, entry in work.state.expanded.items():
         is_shown = plan.logs.get(other, entry["expanded_turn"]) == entry["expanded_turn"]
-        is_before = entry["expanded_turn"] < turn.turn and other != effort
+        is_before = entry["expanded_turn"] < turn.number and other != effort
         if is_shown and is_before and not is_qualified(other):
             numbers |= {*entry["turns"]}
     return numbers
@@ -206,6 +206,6 @@ def _standing(turn: StoredTurn, plan: Plan) -> frozenset[int]:
 
 
 def _stands_whole(work: RunningTurn, turn: StoredTurn, plan: Plan) -> bool:
-    most = PREVIEW if turn.turn <= plan.previews else plan.room_or(work.room) // RESULT_SHARE
+    most = PREVIEW if turn.number <= plan.previews else plan.room_or(work.room) // RESULT_SHARE
     is_preview = has_long_results(work, turn, most)
-    return is_whole(turn, plan) and turn.turn not in plan.short and not is_preview
+    return is_whole(turn, plan) and turn.number not in plan.short and not is_preview

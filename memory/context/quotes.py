@@ -125,21 +125,21 @@ class Quoted:
     @property
     def shown(self) -> list[StoredTurn]:
         """The turns as the quote has them."""
-        shown = [self._without_edges(turn) for turn in self.turns if turn.turn not in self.above]
-        return [turn for turn in shown if turn.turn not in self.edges or turn.messages]
+        shown = [self._without_edges(turn) for turn in self.turns if turn.number not in self.above]
+        return [turn for turn in shown if turn.number not in self.edges or turn.messages]
 
     @property
     def missing(self) -> str:
         """What the heading of the quote says of the rest, "" if there is none."""
         named = [turns_named(ranges(sorted(self.above)))] if self.above else []
-        asked = {turn.turn for turn in self.turns if self._is_request(turn)}
+        asked = {turn.number for turn in self.turns if self._is_request(turn)}
         for how, turns in (("edges_above", self.edges.keys() - asked), ("requests_above", asked)):
             if turns:
                 named.append(render(how, turns=turns_named(ranges(sorted(turns)))))
         return render("stands_above", turns="; ".join(named)) if named else ""
 
     def _full(self, turn: StoredTurn) -> StoredTurn:
-        return next(one for one in (self.whole or self.turns) if one.turn == turn.turn)
+        return next(one for one in (self.whole or self.turns) if one.number == turn.number)
 
     def own_place(self, turn: StoredTurn) -> int:
         """Return where in what is quoted of a turn it begins."""
@@ -162,12 +162,12 @@ class Quoted:
 
     def _is_request(self, turn: StoredTurn) -> bool:
         """Tell whether of a turn no more than what the user said stands in the context."""
-        above = self.edges.get(turn.turn, ())
+        above = self.edges.get(turn.number, ())
         said = (message for message in turn.messages if id(message) in above)
         return bool(above) and all(message.type == "human" for message in said)
 
     def _without_edges(self, turn: StoredTurn) -> StoredTurn:
-        above = self.edges.get(turn.turn, ())
+        above = self.edges.get(turn.number, ())
         rounds = (
             message
             for message in turn.messages
@@ -182,7 +182,7 @@ def log_quote(effort_id: str, status: str, quoted: Quoted, limit: int, fences: F
     log = transcript(turns)
     if len(turns) == 1 and count(log) > limit:
         log = _part_of(turns[0], quoted, parted(effort_id)[0], limit, count)
-    named = turns_named(ranges([turn.turn for turn in quoted.turns]))
+    named = turns_named(ranges([turn.number for turn in quoted.turns]))
     about = {"effort": effort_id, "status": status, "turns": named, "above": quoted.missing}
     return fences.note(render("expanded", **about, quote=log))
 
@@ -202,9 +202,9 @@ def _part_of(
         place = render("part_begins", offset=quoted.place(turn, begin))
         words = "\n".join([place, *going_on, f"{INDENT * bool(speaker)}{words}"])
     if cut >= len(text):
-        return f"[turn {turn.turn}]\n{words}"
+        return f"[turn {turn.number}]\n{words}"
     end = quoted.place(turn, offset_at(turn.messages, cut, begin))
-    head = {"turn": turn.turn, "head": words, "offset": end, "tokens": count(text[cut:])}
+    head = {"turn": turn.number, "head": words, "offset": end, "tokens": count(text[cut:])}
     if session:
         return render("head_of_earlier_turn", session=session, **head)
     return render("head_of_turn", **head)

@@ -90,10 +90,10 @@ def _known(work: RunningTurn, plan: Plan, names: Sequence[str]) -> tuple[Effort,
     events: Sequence[Event] = ()
     turn = plan.after_turn + 1
     if plan.events:
-        is_running = turn == work.view.running.turn
+        is_running = turn == work.view.running.number
         records = () if is_running else work.view.turns([turn])
         events = work.state.events if is_running else [e for one in records for e in one.events]
-    running, tip = replace(work.view.running, turn=turn), replace(work.view.tip, turn=turn - 1)
+    running, tip = replace(work.view.running, number=turn), replace(work.view.tip, turn=turn - 1)
     view = replace(work.view, running=running, tip=tip)
     return view.efforts_named(names, events[: plan.events])
 
@@ -129,12 +129,12 @@ def _logs_by_hand(work: RunningTurn, turn: StoredTurn, plan: Plan) -> Iterator[P
     limit = log_limit(plan.room_or(work.room))
     for name, turns in plan.by_hand.items():
         result = {"effort_id": name, "turns": turns}
-        if plan.logs.get(name) == turn.turn:
+        if plan.logs.get(name) == turn.number:
             quoted = quoted_log(work, turn, plan, result, frozenset())
             status = "open" if name in plan.open else "concluded"
             if quoted.turns:
                 log = log_quote(name, status, quoted, limit, work.fences)
-                yield Part.of("expanded", [log], work.count, turn.turn)
+                yield Part.of("expanded", [log], work.count, turn.number)
 
 
 def _day(work: RunningTurn, record: StoredTurn) -> str:
@@ -145,7 +145,7 @@ def _marker(
     work: RunningTurn, record: StoredTurn, day: str, begun: tuple[str, Effort | None]
 ) -> str:
     """Return the marker before a turn, with goal and constraints if its open `effort` is given."""
-    name, place, (status, effort) = _effort_of(record), {"turn": record.turn, "day": day}, begun
+    name, place, (status, effort) = _effort_of(record), {"turn": record.number, "day": day}, begun
     if not name:
         return render("marker_ambient", **place)
     if len(record.efforts) > 1 and status == "concluded":
@@ -225,7 +225,7 @@ def _in_logs(work: RunningTurn, plan: Plan, logs: Mapping[str, set[int]]) -> set
     """
     turns = {turn for name, shown in logs.items() if not is_qualified(name) for turn in shown}
     past = work.view.turns(sorted(turn for turn in turns if turn <= plan.after_turn))
-    return {record.turn for record in past if not kept(record)}
+    return {record.number for record in past if not kept(record)}
 
 
 def _named(effort: str, plan: Plan) -> str:

@@ -288,7 +288,7 @@ def _index(turn: StoredTurn, away: set[int], cut: Rounds, limit: int, fences: Fe
         merged = _merged(made[: len(made) - kept], oldest)
         lines = [*head, *merged, *(one.text for one in reversed(shown[:kept]))]
         quote = "\n".join(lines)
-        return fences.note(render("rounds_left_out", turn=turn.turn, quote=quote))
+        return fences.note(render("rounds_left_out", turn=turn.number, quote=quote))
 
     free = limit - count_message(note(0), count)
     for line in newest:

@@ -172,7 +172,7 @@ def previewed_each(
         less = (
             cut(content, limit, count)
             if cut
-            else preview(content, limit, turn=turn.turn, offset=offset, count=count)
+            else preview(content, limit, turn=turn.number, offset=offset, count=count)
         )
         return less if count(less) + least <= count(content) else content
 
@@ -377,7 +377,7 @@ def _rounds_left_out(turn: StoredTurn, begin: int, messages: Sequence[Message]) 
     names = names if len(names) <= _TOOL_NAMES else f"{names[:_TOOL_NAMES]}…"
     number = f"{len(tools)} tool call{'' if len(tools) == 1 else 's'}"
     offset = offsets(turn.messages)[begin].text
-    return render("past_rounds_left_out", calls=number, names=names, turn=turn.turn, offset=offset)
+    return render("past_rounds_left_out", calls=number, names=names, turn=turn.number, offset=offset)
 
 
 def _first_fitting(
@@ -472,11 +472,11 @@ def log_excerpt(
     asked = [message for message in short if message.type == "human"]
     question = valid_history(asked[-1:], fences)
     for tokens in ladder(limit):
-        excerpted = preview(log, tokens, turn=turn.turn, offset=turn, count=count)
-        note = fences.note(render(quoted, turn=turn.turn, quote=excerpted))
+        excerpted = preview(log, tokens, turn=turn.number, offset=turn, count=count)
+        note = fences.note(render(quoted, turn=turn.number, quote=excerpted))
         excerpt = (*question, note) if is_answered else (note, *question)
         if count_messages(excerpt, count) <= limit:
             return excerpt
-    notice = fences.note(render(whole, turn=turn.turn, tokens=count(log)))
+    notice = fences.note(render(whole, turn=turn.number, tokens=count(log)))
     both = (*question, notice) if is_answered else (notice, *question)
     return both if count_messages(both, count) <= limit else (notice,)

@@ -73,7 +73,7 @@ def committed_parts(
     def make_parts(record: StoredTurn) -> list[Part]:
         return turn_parts(work, replace(record, messages=work.messages(record)), plan)
 
-    turn, is_next = record.turn, record.turn == plan.after_turn + 1
+    turn, is_next = record.number, record.number == plan.after_turn + 1
     noted = _block_above(work, plan, turn)
     form = (
         *(work.count, work.provider, work.refused),
@@ -97,7 +97,7 @@ def _depends_on_others(record: StoredTurn, plan: Plan) -> bool:
     for message in record.messages:
         if message.type == "tool" and message.name in LOG_TOOLS:
             return True
-    for event in record.events if record.turn > plan.after_turn else ():
+    for event in record.events if record.number > plan.after_turn else ():
         if event["type"] == "hinted" or "related" in event:
             return True
     return False
@@ -113,13 +113,13 @@ def turn_parts(work: RunningTurn, turn: StoredTurn, plan: Plan) -> list[Part]:
     # Providers want a user's message first.
     kinds = (message.type for message in turn.messages if message.type != "system")
     if turn.messages and next(kinds, "ai") == "ai":
-        why = "unasked" if turn.turn == 1 else "unasked_later"
+        why = "unasked" if turn.number == 1 else "unasked_later"
         before.append(work.fences.note(render(why)))
-    rounds = plan.rounds if turn.turn == plan.after_turn + 1 else None
-    limit = plan.short.get(turn.turn, 4 * plan.room_or(work.room)) // 4
+    rounds = plan.rounds if turn.number == plan.after_turn + 1 else None
+    limit = plan.short.get(turn.number, 4 * plan.room_or(work.room)) // 4
     if rounds is not None and rounds.limits:
         limit = 0 if rounds.bare else plan.room_or(work.room) // _NOTES_SHARE
-    for event in turn.events if turn.turn > plan.after_turn else ():
+    for event in turn.events if turn.number > plan.after_turn else ():
         if event["type"] == "dated":
             notes = [work.fences.note(render("today", day=event["day"]))]
         elif event["type"] == "hinted":
@@ -128,14 +128,14 @@ def turn_parts(work: RunningTurn, turn: StoredTurn, plan: Plan) -> list[Part]:
             continue
         limit -= count_messages(notes, work.count)
         before += notes if limit >= 0 else []
-    name: PartName = "turn" if turn.turn == work.view.running.turn else "turns"
+    name: PartName = "turn" if turn.number == work.view.running.number else "turns"
     notes_tokens = count_messages(before, work.count) if before else 0
     pieces = [*zip(repeat(name), before), *_pieces(work, turn, plan, name, notes_tokens)]
     if turn.is_committed and turn.is_aborted:
-        pieces.append((name, work.fences.note(render("broken_off", turn=turn.turn))))
+        pieces.append((name, work.fences.note(render("broken_off", turn=turn.number))))
     parts: list[Part] = []
     for part_name, group in groupby(pieces, key=itemgetter(0)):
-        parts.append(Part.of(part_name, map(itemgetter(1), group), work.count, turn.turn))
+        parts.append(Part.of(part_name, map(itemgetter(1), group), work.count, turn.number))
     return parts
 
 
@@ -151,7 +151,7 @@ def _pieces(
         yield from _edge_pieces(work, turn, plan, sent.messages)
         return
     end, loaded = 0, frozenset[Load]()
-    if plan.rounds is not None and turn.turn == plan.after_turn + 1:
+    if plan.rounds is not None and turn.number == plan.after_turn + 1:
         end = min(plan.rounds.until, len(sent.messages))  # an application may have removed some
         insertions = _insertions_of_cut(work, sent, plan, plan.rounds, end)
         # What came until the plan was made may say what else is active.
@@ -160,7 +160,7 @@ def _pieces(
         cut = cut_turn(so_far, sent.messages[:end], plan.rounds, room, work.fences)
         yield from with_insertions(cut, insertions, name)
         loaded = frozenset(load for one in insertions.values() for load in one.loaded)
-    elif (limit := plan.short.get(turn.turn)) is not None:
+    elif (limit := plan.short.get(turn.number)) is not None:
         limit = max(1, limit - notes)
         insertions = _insertions_of_short(work, sent, plan, limit)
         limit -= sum(tokens_of(work, one) for one in insertions.values())
@@ -234,7 +234,7 @@ def shown_logs(work: RunningTurn, plan: Plan, number: int) -> frozenset[Load]:
 
 def _turn(work: RunningTurn, number: int) -> StoredTurn:
     """Return a turn with its messages."""
-    if number == work.view.running.turn:
+    if number == work.view.running.number:
         return work.view.running
     record = work.view.turns([number])[0]
     return replace(record, messages=work.messages(record))
@@ -243,7 +243,7 @@ def _turn(work: RunningTurn, number: int) -> StoredTurn:
 def _messages_after(work: RunningTurn, sent: _Sent, plan: Plan, end: int) -> tuple[Message, ...]:
     """Return the messages of a turn from a place on, with previews of long results."""
     turn, messages = sent.turn, sent.messages
-    most = PREVIEW if turn.turn <= plan.previews else plan.room_or(work.room) // RESULT_SHARE
+    most = PREVIEW if turn.number <= plan.previews else plan.room_or(work.room) // RESULT_SHARE
     limits = [UNLIMITED] * end + [Limits(most)] * (len(messages) - end)
     shown = previewed_each(turn, messages, limits, work.count)[end:]
     if turn.is_committed or shown == messages[end:]:
@@ -262,10 +262,10 @@ def _without(turn: StoredTurn, places: range, away: Collection[int]) -> StoredTu
 
 def _as_sent(work: RunningTurn, turn: StoredTurn, plan: Plan) -> _Sent:
     """Return a turn as it is sent whole."""
-    past, back = turn.turn <= plan.after_turn, dict[CallKey, Message]()
+    past, back = turn.number <= plan.after_turn, dict[CallKey, Message]()
     if turn.is_committed:
         said = as_past(turn.messages) if past else turn.messages
-        said = placeholders(work, said, turn.turn)
+        said = placeholders(work, said, turn.number)
     else:
         running = attached(work, plan)
         said, back = running.messages, {**running.back}
@@ -273,10 +273,10 @@ def _as_sent(work: RunningTurn, turn: StoredTurn, plan: Plan) -> _Sent:
         said = _without_foreign_thoughts(work, said)
     if not past:
         # Newer answers keep their state blocks: the one before them in the context is older.
-        within = plan.within if turn.turn == plan.after_turn + 1 else 0
-        said = each_block_once(said, _block_above(work, plan, turn.turn), within)
+        within = plan.within if turn.number == plan.after_turn + 1 else 0
+        said = each_block_once(said, _block_above(work, plan, turn.number), within)
     known = len(turn.messages) if past else 0
-    if turn.turn == plan.after_turn + 1:
+    if turn.number == plan.after_turn + 1:
         known = plan.within
     return _Sent(turn, said, back, known)
 
@@ -291,7 +291,7 @@ def _block_above(work: RunningTurn, plan: Plan, number: int) -> Mapping[str, str
     if work.settings.anchor == "off" or number <= plan.after_turn:
         return {}
     for record in reversed(work.view.turns(range(plan.after_turn + 1, number))):
-        events = record.events[plan.events if record.turn == plan.after_turn + 1 else 0 :]
+        events = record.events[plan.events if record.number == plan.after_turn + 1 else 0 :]
         blocks: list[Mapping[str, str]] = [
             event["anchor"] for event in events if event["type"] == "anchored"
         ]
@@ -333,12 +333,12 @@ def _edge_pieces(
     work: RunningTurn, turn: StoredTurn, plan: Plan, messages: Sequence[Message]
 ) -> Iterator[Piece]:
     """Yield request and final answer of a past turn, and the rounds that brought a log back."""
-    if turn.turn in plan.short:
-        limit = plan.short[turn.turn]
+    if turn.number in plan.short:
+        limit = plan.short[turn.number]
         for message in shorten_edges(turn, messages, limit, work.fences):
             yield "turns", message
         return
-    if turn.turn <= plan.previews:
+    if turn.number <= plan.previews:
         messages = previewed(turn, messages, Limits(PREVIEW), work.count)
     kept = sorted({*edges(messages), *shown_log_rounds(turn, plan)})
     part = replace(turn, messages=tuple(turn.messages[at] for at in kept))

@@ -100,7 +100,7 @@ class Due:
     @property
     def through(self) -> int:
         """The newest turn that the new compression stands for."""
-        return self.leaving[-1].turn if self.leaving else self.old.through if self.old else 0
+        return self.leaving[-1].number if self.leaving else self.old.through if self.old else 0
 
 
 def outgrown(work: RunningTurn) -> Due | None:
@@ -114,7 +114,7 @@ def outgrown(work: RunningTurn) -> Due | None:
     for effort in work.known([*names]):
         due = _due(work, effort, next_turn)
         turn, turns = last_failure(work, effort.id) if due else (0, 0)
-        if due and work.view.running.turn >= turn + turns:
+        if due and work.view.running.number >= turn + turns:
             return due
     return None
 
@@ -128,7 +128,7 @@ def last_failure(work: RunningTurn, effort: str) -> tuple[int, int]:
     for record in reversed(work.view.turns(range(max(1, tip - _LONGEST_WAIT + 1), tip + 1))):
         for event in reversed(record.events):
             if event["type"] in {"compressed", FAILED} and event["effort"] == effort:
-                return record.turn, event.get("wait", 0)
+                return record.number, event.get("wait", 0)
     return 0, 0
 
 
@@ -357,7 +357,7 @@ def _goals(work: RunningTurn, due: Due) -> Goals:
     effort = due.effort
 
     def events(records: Sequence[StoredTurn], kind: str) -> list[tuple[int, Event]]:
-        pairs = [(record.turn, event) for record in records for event in record.events]
+        pairs = [(record.number, event) for record in records for event in record.events]
         return [(turn, e) for turn, e in pairs if e["type"] == kind and e["effort"] == effort.id]
 
     first = work.view.turns(work.view.log_turns(effort.id)[:1])

@@ -125,4 +125,4 @@ def _by_rules(turns: Sequence[StoredTurn]) -> Iterator[Item]:
             for sentence in sentences(words):
                 kind = kind_of(sentence) if len(sentence) <= _LONGEST_SENTENCE else None
                 if kind:
-                    yield Item(kind, sentence, turn.turn, speaker=speaker(message))
+                    yield Item(kind, sentence, turn.number, speaker=speaker(message))

@@ -83,7 +83,7 @@ def legible(turns: Iterable[StoredTurn]) -> tuple[StoredTurn, ...]:
     for turn in turns:
         messages = without_calls(quotable(turn), MEMORY_TOOLS)
         legible_messages = (one for one in messages if text(one).strip() or calls(one))
-        groups.append(StoredTurn(turn.turn, tuple(legible_messages), ""))
+        groups.append(StoredTurn(turn.number, tuple(legible_messages), ""))
     return tuple(groups)
 
 

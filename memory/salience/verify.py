@@ -121,7 +121,7 @@ def verify(
     older = (Source(item.turn, item.quote, item.speaker) for item in kept)
     log = (
         Source(
-            turn.turn,
+            turn.number,
             cleaned(text_of(message)),
             speaker(message) if message.type in _SAYING else "",
         )

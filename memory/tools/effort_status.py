@@ -55,7 +55,7 @@ def _status_of(work: RunningTurn, effort: Effort) -> Outcome:
 
 
 def _entry(work: RunningTurn, effort: Effort) -> Mapping[str, Any]:
-    running = bool(work.view.running.turn) and effort.id in memberships(
+    running = bool(work.view.running.number) and effort.id in memberships(
         work.state.active, work.state.events
     )
     log = work.view.log(effort.id, running=running) if effort.status == "open" else ()

@@ -33,7 +33,7 @@ def expand_effort(
         raise ToolError(_of_this_turn(work, effort))
     chosen = _choose(work, effort, log, numbers(turns), query)
     loaded = loaded_turns(work, effort, log, chosen, query)
-    turn_numbers, tokens = [turn.turn for turn in chosen], loaded["tokens"]
+    turn_numbers, tokens = [turn.number for turn in chosen], loaded["tokens"]
     event = {"type": "expanded", "effort": effort.id, "turns": turn_numbers, "tokens": tokens}
     if is_in_view(work, effort.id, turn_numbers):
         event["again"], loaded["tokens"] = True, 0
@@ -84,25 +84,25 @@ def _choose(
 
     They are the requested ones, else those with most terms of the query, else those that matter.
     """
-    missing = requested - {turn.turn for turn in log}
+    missing = requested - {turn.number for turn in log}
     if missing:
-        turns, has = ranges(sorted(missing))[:_SHOWN], ranges([turn.turn for turn in log])
+        turns, has = ranges(sorted(missing))[:_SHOWN], ranges([turn.number for turn in log])
         which = {"turns": repr(turns), "effort": repr(effort.id)}
         raise ToolError(render("turns_not_in_effort", **which, has=repr(has)))
-    chosen = [turn for turn in log if turn.turn in requested]
+    chosen = [turn for turn in log if turn.number in requested]
     if not chosen and (terms := frozenset(query_terms(query))):
-        hits = {turn.turn: len(terms.intersection(indexed(transcript([turn])))) for turn in log}
-        matching = (turn for turn in log if hits[turn.turn])
-        chosen = sorted(matching, key=lambda turn: -hits[turn.turn])
+        hits = {turn.number: len(terms.intersection(indexed(transcript([turn])))) for turn in log}
+        matching = (turn for turn in log if hits[turn.number])
+        chosen = sorted(matching, key=lambda turn: -hits[turn.number])
     standing, free = _standing(work, effort), _free_for(work, effort)
-    wanted = [turn for turn in chosen or _by_weight(log) if turn.turn not in standing]
+    wanted = [turn for turn in chosen or _by_weight(log) if turn.number not in standing]
     if not wanted or (not chosen and work.count(transcript(wanted)) <= free):
         return chosen or list(log)
     fitting = fitting_turns(work, wanted, free)
     # Alone a log whose first turn is too long shows its head.
     if free < log_limit(work.room) and work.count(transcript(fitting)) > free:
         which = {"effort": repr(effort.id), "expanded": ", ".join(work.state.expanded)}
-        unread = [turn.turn for turn in wanted]
+        unread = [turn.number for turn in wanted]
         raise ToolError(
             render("no_room_for_log", **which, read=reading_call(effort, sorted(unread)))
         )
@@ -117,7 +117,7 @@ def _by_weight(log: Sequence[StoredTurn]) -> list[StoredTurn]:
     """
     ends = [turn for pair in zip(log, reversed(log), strict=True) for turn in pair]
     deciding = [turn for turn in log if any(message.name in DECIDING for message in turn.messages)]
-    return [*{turn.turn: turn for turn in (*ends[:2], *deciding, *ends)}.values()]
+    return [*{turn.number: turn for turn in (*ends[:2], *deciding, *ends)}.values()]
 
 
 def _standing(work: RunningTurn, effort: Effort) -> frozenset[int]:
@@ -162,8 +162,8 @@ def fitting_turns(work: RunningTurn, ordered: Sequence[StoredTurn], free: int) -
     chosen: dict[int, StoredTurn] = {}
     for turn in ordered:
         tokens = work.count(transcript([turn]))
-        if turn.turn not in chosen and (tokens <= free or not chosen):
-            chosen[turn.turn] = turn
+        if turn.number not in chosen and (tokens <= free or not chosen):
+            chosen[turn.number] = turn
             free -= tokens
     return [chosen[number] for number in sorted(chosen)]
 
@@ -176,7 +176,7 @@ def loaded_turns(
     query: str = "",
 ) -> dict[str, Any]:
     """Return the part of a result that describes the turns which come into the context."""
-    turns = [turn.turn for turn in chosen]
+    turns = [turn.number for turn in chosen]
     whole = work.view.whole_turns_of(effort.id, turns)
     quoted, limit = Quoted(tuple(chosen), whole=whole), log_limit(work.room)
     begin, others = places_of_match(quoted, query, limit, work.count)
@@ -186,11 +186,11 @@ def loaded_turns(
     result |= {"also_matches": _few(others)} if others else {}
     # What an earlier call of this turn expanded is shown as well.
     shown = {*turns, *_standing(work, effort)}
-    omitted = [turn for turn in log if turn.turn not in shown]
+    omitted = [turn for turn in log if turn.number not in shown]
     if not omitted:
         is_whole = bool(query_terms(query)) and work.count(transcript(chosen)) <= limit
         return result | ({"how": render("whole_log")} if is_whole else {})
-    numbers = [turn.turn for turn in omitted]
+    numbers = [turn.number for turn in omitted]
     least = min(work.count(transcript([turn])) for turn in omitted)
     free = _free_for(work, effort) - work.count(transcript(chosen))
     expands = effort.status == "concluded" and least <= free

@@ -81,8 +81,8 @@ def reopen_effort(work: RunningTurn, effort_id: str, goal: Text = "") -> Outcome
         effort.id
     ):  # quotes stand for it, and its newest turns as far as there is room
         result |= {
-            "log": ranges([turn.turn for turn in log]),
-            "how": reading_call(effort, [turn.turn for turn in log]),
+            "log": ranges([turn.number for turn in log]),
+            "how": reading_call(effort, [turn.number for turn in log]),
         }
     elif log:  # its newest turns come back into the context
         loaded = loaded_turns(

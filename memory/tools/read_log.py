@@ -47,7 +47,7 @@ def read_log(
         raise ToolError(render("no_turn_of_day", day=turns.strip()))
     if not requested:
         raise ToolError(render("no_turns_named"))
-    newest = max(view.running.turn, view.tip.turn)
+    newest = max(view.running.number, view.tip.turn)
     existing = [turn for turn in requested if 1 <= turn <= newest]
     readable, later = _readable(work, view, existing)
     place = {} if view is work.view else {"session": session_name(view.session)}
@@ -103,7 +103,7 @@ def _texts(
     for turn in turns:
         log = plain(turn.messages)
         if not 0 <= offset < len(log):
-            where = {"offset": offset, "turn": turn.turn, "last": len(log) - 1}
+            where = {"offset": offset, "turn": turn.number, "last": len(log) - 1}
             raise ToolError(render("offset_outside", **where))
         efforts = [*turn.efforts]
         place: dict[str, Any] = {}
@@ -112,7 +112,7 @@ def _texts(
             place = {"session": session_name(view.session), "id": turn.id}
         none = UNDATED if turn.is_committed else "now"
         time = local_day(turn.at, work.settings.timezone, hour=True) or none
-        head = {"turn": turn.turn, "at": time, "efforts": efforts}
+        head = {"turn": turn.number, "at": time, "efforts": efforts}
         free -= work.count(compact(head))
         last = _reading_end(work, turn, log, offset) if offset else len(log)
         end = offset + fit(log[offset:last], max(1, free), work.count)
@@ -126,7 +126,7 @@ def _texts(
         if parts and end < len(log) and free < _LEAST:
             break
         free -= work.count(compact(said))
-        parts.append(({**head, "messages": said}, Recalled(turn.turn, offset, end, **place)))
+        parts.append(({**head, "messages": said}, Recalled(turn.number, offset, end, **place)))
         if end < len(log):
             return parts, end
         offset = 0
@@ -148,10 +148,10 @@ def _readable(
     running, turns, end = view.running, dict[int, StoredTurn](), 0
     while not turns and end < len(numbers):
         begin, end = end, end + _AT_ONCE
-        turns = {turn.turn: turn for turn in view.turns(numbers[begin:end]) if turn.messages}
-        if running.turn in numbers[begin:end]:
+        turns = {turn.number: turn for turn in view.turns(numbers[begin:end]) if turn.messages}
+        if running.number in numbers[begin:end]:
             efforts = memberships(work.state.active, work.state.events)
-            turns[running.turn] = replace(running, efforts=efforts)
+            turns[running.number] = replace(running, efforts=efforts)
     return turns, frozenset(numbers[end:])
 
 

@@ -63,7 +63,7 @@ class _Range:
     def quote(self) -> Recalled:
         """The range as it is stored."""
         score = round(self.score, 2)
-        return Recalled(self.record.turn, self.begin, self.end, **self.foreign, score=score)
+        return Recalled(self.record.number, self.begin, self.end, **self.foreign, score=score)
 
 
 class SearchResults:
@@ -88,9 +88,9 @@ class SearchResults:
         """Return the results, the quoted ranges in their order, and the turns that are shown."""
         numbers = sorted({hit.turn + step for hit in own for step in (0, 1)})
         running = self._work.view.running
-        self._records = {record.turn: record for record in self._work.view.turns(numbers)}
-        if any(hit.turn == running.turn for hit in own):
-            self._records[running.turn] = running
+        self._records = {record.number: record for record in self._work.view.turns(numbers)}
+        if any(hit.turn == running.number for hit in own):
+            self._records[running.number] = running
         own = self._literal_first(map(self._in_span, own))
         least = _NEAR * max((hit.score for hit in own), default=0.0)
         own = [hit for hit in own if self._is_shown(hit) and (not hit.near or hit.score >= least)]
@@ -199,7 +199,7 @@ class SearchResults:
         shown = [
             other
             for other in every
-            if (other.record.turn, other.foreign) == (one.record.turn, one.foreign)
+            if (other.record.number, other.foreign) == (one.record.number, one.foreign)
             if _is_one(*sorted((one, other), key=lambda each: each.begin))
         ]
         begin = min((other.begin for other in shown), default=one.begin)
@@ -252,7 +252,7 @@ class SearchResults:
     def _written(self) -> tuple[list[Mapping[str, Any]], list[Recalled], set[int]]:
         """Return the results as the model reads them, the quoted ranges, and the turns."""
         above, summarised = self._earlier()
-        turns = {one.record.turn for ranges in self._ranges.values() for one in ranges}
+        turns = {one.record.number for ranges in self._ranges.values() for one in ranges}
         hours = _hours(self._ranges.values(), self._when.zone)
         results: list[Mapping[str, Any]] = []
         quotes: list[Recalled] = []
@@ -269,10 +269,10 @@ class SearchResults:
                 passages.append(passage)
             for one in self._ranges.get(key, ()):
                 if _covered(one.quote, above):
-                    passages.append({"turn": one.record.turn, "above": True})
+                    passages.append({"turn": one.record.number, "above": True})
                     continue
                 weak = {"weak": True} if one.weak else {}
-                around = self._around(one, hour=one.record.turn in hours)
+                around = self._around(one, hour=one.record.number in hours)
                 passages.append({**around, "text": one.text, **weak})
                 quotes.append(one.quote)
             if passages or head:  # for the passage of a turn there may have been no room
@@ -284,7 +284,7 @@ class SearchResults:
         zone, messages = self._when.zone, one.record.messages
         none = UNDATED if one.record.is_committed else "now"
         around: dict[str, Any] = {
-            "turn": one.record.turn,
+            "turn": one.record.number,
             "at": local_day(one.record.at, zone, hour=hour) or none,
             "speaker": speaker_at(messages, one.begin),
         }
@@ -355,7 +355,7 @@ def _covered(quote: Recalled, above: Iterable[Recalled]) -> bool:
 def _hours(groups: Iterable[Sequence[_Range]], zone: str) -> set[int]:
     """Return the turns that are of the same day as another one shown, some hours apart."""
     times = {
-        one.record.turn: local(one.record.at, zone)
+        one.record.number: local(one.record.at, zone)
         for ranges in groups
         for one in ranges
         if one.record.at

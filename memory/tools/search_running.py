@@ -44,7 +44,7 @@ def running_hits(work: RunningTurn, phrasings: Sequence[str], best: float) -> li
             effort = next(
                 (name for name, begin, end in sessions if begin <= piece.message < end), ""
             )
-            turn = work.view.running.turn
+            turn = work.view.running.number
             hits.append(Found(effort or None, turn, share * best, found, number))
     return hits
 

@@ -105,7 +105,7 @@ def _parts(
             # Without the model's state blocks, which describe other work too.
             said = as_users_see(turn.messages)
             short = previewed(turn, said, limits, count, cut=cut)
-            turns.append(StoredTurn(turn.turn, tuple(filter(_says_something, short)), ""))
+            turns.append(StoredTurn(turn.number, tuple(filter(_says_something, short)), ""))
         parts = in_parts(transcript(turns), limit, count)
         if len(parts) <= _MOST_PARTS:
             return parts

@@ -315,7 +315,7 @@ def _with_repeated(arrived: SplitInput, view: ArchiveView) -> SplitInput:
     """Take the edited questions as new, and restore the archived turns."""
     known = arrived.known
     records = view.turns(sorted(known.questions))
-    restored = {record.turn: stored_messages(view, record) for record in records}
+    restored = {record.number: stored_messages(view, record) for record in records}
     edits = {turn: edit for turn, edit in known.edits.items() if turn not in restored}
     whole = replace(known, turns={**known.turns, **restored}, edits=edits, questions={})
     said = [message for turn in known.questions.values() for message in turn]

@@ -66,7 +66,7 @@ class _Archived(NamedTuple):
     @property
     def turn(self) -> int:
         """The number of its turn."""
-        return self.record.turn
+        return self.record.number
 
 
 def compared(
@@ -95,7 +95,7 @@ def _compared_from(
     """Compare messages with the archived turns from the first one on."""
     last = view.tip.turn
     records = view.turns(range(first, last + 1))
-    erased = {record.turn for record in records if record.status == "erased"}
+    erased = {record.number for record in records if record.status == "erased"}
     messages = _without_erased(messages, numbers, erased)
     if not messages:
         return Compared()
@@ -244,9 +244,9 @@ def _edits(
         new = {
             one.at: _as_archived(plain[at], one)
             for at, one in edited.items()
-            if one.turn == record.turn
+            if one.turn == record.number
         }
-        yield record.turn, tuple(new.get(at, one) for at, one in enumerate(record.messages))
+        yield record.number, tuple(new.get(at, one) for at, one in enumerate(record.messages))
 
 
 def _unknown(

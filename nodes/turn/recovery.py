@@ -55,7 +55,7 @@ def commit(
     `OSError` and `ArchiveLockedError` only after three attempts, any other error at once.
     """
     tip = archive.at(session, tip).tip() or tip  # somebody may have edited its number
-    if turn.turn <= tip.turn and turn.status != "command":
+    if turn.number <= tip.turn and turn.status != "command":
         tip, turn = _replacing(archive, session, tip, turn)
     # The next attempt reopens a lost connection, and stores nothing twice. The waits are short
     # because the archive has waited for the lock already, and random so that writers do not meet
@@ -77,15 +77,15 @@ def _replacing(
     It keeps its events and efforts, and its status if nothing new happened in it.
     """
     records = archive.at(session, tip).turns([tip.turn])
-    if not records or records[-1].turn != tip.turn:
+    if not records or records[-1].number != tip.turn:
         raise TipNotFoundError(tip.id, tip.turn)
     original = records[-1]
-    parent = Tip(original.turn - 1, original.parent)
+    parent = Tip(original.number - 1, original.parent)
     efforts = tuple(dict.fromkeys((*turn.efforts, *original.efforts)))
     keeps_status = not turn.events and original.status != "erased"
     again = replace(
         turn,
-        turn=original.turn,
+        number=original.number,
         messages=_with_blocks_again(turn.messages, [original]),
         events=(*original.events, *turn.events),
         efforts=efforts if turn.events else original.efforts,
@@ -120,13 +120,13 @@ def _edited(archive: Archive, session: Session, tip: Tip, known: Compared) -> Ti
     """
     branch, after, edits = archive.at(session, tip), None, known.edits
     for record in branch.turns(range(min(edits), tip.turn + 1), commands=True):
-        before = after or Tip(record.turn - 1, record.parent)
+        before = after or Tip(record.number - 1, record.parent)
         is_turn = record.status != "command"
-        messages = edits.get(record.turn, record.messages) if is_turn else record.messages
-        said = known.turns[record.turn] if is_turn and record.turn in edits else ()
+        messages = edits.get(record.number, record.messages) if is_turn else record.messages
+        said = known.turns[record.number] if is_turn and record.number in edits else ()
         saved = archive.at(session, record.tip).saved()
         again = StoredTurn(
-            *(record.turn, messages, record.at, record.efforts, record.events, record.status),
+            *(record.number, messages, record.at, record.efforts, record.events, record.status),
             state=saved.state if saved else None,
             nonce=archive.keyed_digest(f"{session} {before.id} {record.id} {digest(messages)}"),
             attachments=data_of(message.content for message in said),
@@ -167,9 +167,9 @@ def state_at(archive: Archive, session: Session, tip: Tip, window: int) -> TurnS
         if messages := stored_messages(view, record):
             for message in messages:
                 message.id = message.id or str(uuid4())
-            turns[record.turn] = messages
+            turns[record.number] = messages
     messages = [message for turn in turns.values() for message in turn]
-    older = (one for one in every_turn(archive, session, tip) if one.turn not in turns)
+    older = (one for one in every_turn(archive, session, tip) if one.number not in turns)
     said = [one for turn in older for one in turn.messages if one.type == "system"]
     messages = [*SplitInput(copied(said), [], []).standing(messages), *messages]
     memory = memory_at(archive, session, tip)
@@ -244,7 +244,7 @@ def _aligned(
         if begin is None:
             break
         if begin < end:
-            turns[record.turn], end = history[begin:end], begin
+            turns[record.number], end = history[begin:end], begin
     return turns
 
 

@@ -256,7 +256,7 @@ def group(
     sessions = [name for name, _, _ in several[0]["spans"] if name] if several else []
     is_done = is_done or answered(archived)
     return StoredTurn(
-        turn=efforts.turn,
+        number=efforts.turn,
         messages=archived,
         at=stamp(),
         efforts=tuple(dict.fromkeys([*memberships(efforts.active, efforts.events), *sessions])),

@@ -156,8 +156,8 @@ def talked(place: Place, turn: int) -> list[str]:
         fatal = [f"{f.where}: {f.what}" for f in chat.archive.verify(SESSION) if f.fatal]
     wanted = {
         "turn": (state["memory"]["turn"], branches) == (turn, 1),
-        "records": [record.turn for record in records] == [*range(1, turn + 1)],
-        "statuses": {record.status for record in records if record.turn != 2} == {"done"},
+        "records": [record.number for record in records] == [*range(1, turn + 1)],
+        "statuses": {record.status for record in records if record.number != 2} == {"done"},
         "efforts": (state["memory"]["active_effort"], list(state["memory"]["summaries"]))
         == (None, ["gate"]),
         "messages": [m.type for m in state["messages"]].count("human") > 1,

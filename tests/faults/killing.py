@@ -114,8 +114,8 @@ def erase_one(chat: Talk, erased: Path, chance: random.Random) -> None:
     elif whole:
         one = chance.choice(whole)
         asked = asked_in(one)
-        note(erased, {"turn": one.turn, "asked": [*map(number, asked)], "said": texts(one)})
-        erase(chat.agent, CONFIG, one.turn)
+        note(erased, {"turn": one.number, "asked": [*map(number, asked)], "said": texts(one)})
+        erase(chat.agent, CONFIG, one.number)
 
 
 def texts(record: StoredTurn) -> list[str]:

@@ -62,7 +62,7 @@ def test_a_stored_compression_is_taken_up(place: Place, after: str, again: Any) 
     assert passes == [("shop", turn)] * (after == "log")
     assert f"constraint, turn 2: {RULE}" in shown(chat)
     assert [one.fatal for one in findings] == []
-    assert [record.turn for record in records] == [*range(1, last["memory"]["turn"] + 1)]
+    assert [record.number for record in records] == [*range(1, last["memory"]["turn"] + 1)]
 
 
 def test_two_processes_compress_one_thread(place: Place) -> None:

@@ -87,7 +87,7 @@ def test_same_picture_sent_again_is_no_edit(tmp_path: Path) -> None:
     state = chat.agent.invoke({"messages": [asked, HumanMessage("Really?", id="q2")]}, THREAD)
 
     assert (state["memory"]["turn"], chat.branches) == (2, 1)
-    assert [record.turn for record in chat.records(state)] == [1, 2]
+    assert [record.number for record in chat.records(state)] == [1, 2]
     assert DATA not in str(state)
 
 

@@ -97,11 +97,11 @@ def test_agent_of_a_supervisor(tmp_path: Path, mode: Any) -> None:
 
     (records,) = turns(archive, "finder")
     assert asked(records) == ["Where is it?", "And now?", "Close it."]
-    assert [record.turn for record in records] == [1, 2, 3]
+    assert [record.number for record in records] == [1, 2, 3]
     said = [text(message) for record in records for message in record.messages]
     assert said.count("Transferring back to supervisor") == 2
     assert '"concluded"' in finding.sent[-1].text
-    back = [r.turn for r in records if "Transferring back to supervisor" in map(text, r.messages)]
+    back = [r.number for r in records if "Transferring back to supervisor" in map(text, r.messages)]
     assert back == [2, 3]  # it came after the turn before, and begins the next one
     assert render("unasked") not in finding.sent[-1].text
     assert finding.sent[-1].text.count(render("unasked_later")) == 2

@@ -119,7 +119,7 @@ def test_answered_turn_that_no_run_ended(tmp_path: Path, node: str) -> None:
     state = chat.say("Go on.")
 
     collapsed = [
-        record.turn
+        record.number
         for record in chat.records(state)
         if any(event["type"] == "collapsed" for event in record.events)
     ]

@@ -84,13 +84,13 @@ def has_last_turn(context: WorkingContext, talk: Conversation) -> bool:
     sizes = Counter[int | None]()  # with their markers
     for part in context.parts:
         sizes[None if part.name == "expanded" else part.turn] += part.tokens
-    numbers = {one.turn for one in last}
+    numbers = {one.number for one in last}
     if numbers <= {part.turn for part in context.parts} and not numbers & {*plan.short}:
         return True
-    now = view.running.turn
+    now = view.running.number
     half = int(TURN_SHARE * talk.room) if now == plan.after_turn + 1 and plan.rounds else 0
     said = max(sizes[now], half, count_messages(talk.messages, talk.count))
-    said += sum(map(max, (sizes[one.turn] for one in last), whole_tokens(talk.work, last)))
+    said += sum(map(max, (sizes[one.number] for one in last), whole_tokens(talk.work, last)))
     return said + sizes[None] - talk.fixed > high_water(talk.room, 0)
 
 

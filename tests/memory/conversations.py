@@ -218,7 +218,7 @@ class Conversation:
         ended = end_turn(self.work.put(referenced(self.work, self.keywords)))
         self.state, self.plan = ended.state, ended.plan
         group = StoredTurn(
-            turn=self.state.turn,
+            number=self.state.turn,
             messages=tuple(stored(message) for message in self.messages),
             at=self.at,
             efforts=memberships(self.state.active, self.state.events),

@@ -16,7 +16,7 @@ MARK = "(redacted: a turn of this effort was erased)"
 
 def record(group: StoredTurn) -> StoredTurn:
     """Return a group as a record."""
-    return replace(group, id=f"id{group.turn}")
+    return replace(group, id=f"id{group.number}")
 
 
 def target(
@@ -30,7 +30,7 @@ def target(
 
 def lost(event: Event, of: Target) -> set[str]:
     """Return the fields that an event of the next turn loses."""
-    following = record(turn(of.record.turn + 1, "", ["a"], [event]))
+    following = record(turn(of.record.number + 1, "", ["a"], [event]))
     (after,) = of.without(following, of.carried())[0].events
     return {key for key in event if after[key] != event[key]}
 

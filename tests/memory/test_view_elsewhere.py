@@ -100,12 +100,12 @@ def test_only_turns_of_the_effort_are_shown_after_a_fork(talk: Conversation) -> 
     opened = replace(before, day=22)
     before.turn(*LOG[:1])
     before.turn(LONG_ENOUGH, call("close_effort"))
-    assert [one.turn for one in talk.work.view.turns_of(AUTH, [1, 2, 3])] == [1, 2, 3]
+    assert [one.number for one in talk.work.view.turns_of(AUTH, [1, 2, 3])] == [1, 2, 3]
 
     opened.turn("Done at once. " + LONG_ENOUGH, call("close_effort"))
     opened.turn("A secret that belongs to nothing.")
 
-    assert [one.turn for one in talk.work.view.turns_of(AUTH, [1, 2, 3])] == [1, 2]
+    assert [one.number for one in talk.work.view.turns_of(AUTH, [1, 2, 3])] == [1, 2]
 
 
 @pytest.mark.parametrize("thread", ["Büro 2/a", "x" * 300, "", ".."])

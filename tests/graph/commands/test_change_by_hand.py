@@ -91,7 +91,7 @@ def test_a_command_is_a_commit_of_events(tmp_path: Path) -> None:
     (record,) = done_by_hand(chat)
 
     assert [event["type"] for event in record.events] == ["opened"]
-    assert (record.turn, record.messages, record.efforts) == (1, (), ())
+    assert (record.number, record.messages, record.efforts) == (1, (), ())
     assert [line.turn for line in commands.messages(chat.agent, THREAD).lines] == [2, 1]
     said = [message.text for message in commands.transcript(chat.agent, THREAD)[0]]
     assert said == ["hi", "hello", LONG, "noted"]

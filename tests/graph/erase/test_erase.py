@@ -154,8 +154,8 @@ def test_after_the_last_turn_another_is_erased(tmp_path: Path, turn: int, gone: 
 
         records = chat.records(state)
     assert (state["memory"]["turn"], chat.branches) == (4, 1)
-    assert [record.turn for record in records if record.status == "erased"] == gone
-    assert [record.turn for record in records] == [1, 2, 3, 4]
+    assert [record.number for record in records if record.status == "erased"] == gone
+    assert [record.number for record in records] == [1, 2, 3, 4]
 
 
 def test_state_is_kept_but_for_the_text(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_full_disk(tmp_path: Path) -> None:
         record = archive.commit(SESSION, tip, said)
 
         assert len(kept) == 1
-        assert (record.turn, len(archive.tips(SESSION))) == (2, 1)
+        assert (record.number, len(archive.tips(SESSION))) == (2, 1)
         assert archive.verify(SESSION) == ()
 
 

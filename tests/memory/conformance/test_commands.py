@@ -36,7 +36,7 @@ def test_command_takes_no_number(archive: Archive) -> None:
     done = archive.commit(SESSION, first.tip, command(opened("a")))
     second = archive.commit(SESSION, done.tip, turn(2))
 
-    assert [one.turn for one in (first, done, second)] == [1, 1, 2]
+    assert [one.number for one in (first, done, second)] == [1, 1, 2]
     assert second.parent == done.id
     assert archive.at(SESSION, second.tip).turns([0, 1, 2]) == (first, second)
     assert archive.at(SESSION, second.tip).turns([0, 1, 2], commands=True) == (first, done, second)
@@ -48,7 +48,7 @@ def test_command_before_the_first_turn(archive: Archive) -> None:
     done = archive.commit(SESSION, START, command(opened("a"), after=0))
     first = archive.commit(SESSION, done.tip, turn(1, efforts=["a"]))
 
-    assert (done.turn, first.turn) == (0, 1)
+    assert (done.number, first.number) == (0, 1)
     assert archive.newest(SESSION) == first.tip
     assert archive.at(SESSION, first.tip).turns([0], commands=True) == (done,)
     assert archive.verify(SESSION) == ()

@@ -77,7 +77,7 @@ def test_first_turn_has_no_parent(archive: Archive) -> None:
     """The first turn of a session follows nothing."""
     record = archive.commit(SESSION, START, turn(1))
 
-    assert (record.turn, record.parent) == (1, "")
+    assert (record.number, record.parent) == (1, "")
 
 
 def test_record_names_its_parent(archive: Archive) -> None:

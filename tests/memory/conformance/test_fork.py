@@ -273,7 +273,7 @@ def test_number_of_a_turn_follows_its_parents(archive: Archive) -> None:
 
     record = archive.commit(SESSION, Tip(8, before.id), turn(9))
 
-    assert (record.turn, visible(archive, record.tip)) == (2, ["question 1", "question 9"])
+    assert (record.number, visible(archive, record.tip)) == (2, ["question 1", "question 9"])
 
 
 def test_ids_of_turns(archive: Archive) -> None:

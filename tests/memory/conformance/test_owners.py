@@ -165,7 +165,7 @@ def test_a_session_begun_anew_is_locked(archive: SqlArchive) -> None:
                 waiting = pool.submit(other.commit, SESSION, tip, turn(2))
                 assert wait([waiting], 0.3).done == set()
 
-            assert waiting.result().turn == 2
+            assert waiting.result().number == 2
 
 
 def test_erasing_waits_for_who_writes_to_a_copy(archive: SqlArchive) -> None:

@@ -218,7 +218,7 @@ def test_commit_while_another_thread_reads_its_tip(
 
     monkeypatch.setattr("ebbtide.memory.archive.lineage.EffortList", interrupted)
 
-    assert archive.commit(SESSION, tip, turn(2)).turn == 2
+    assert archive.commit(SESSION, tip, turn(2)).number == 2
 
 
 def test_compression_of_another_is_seen(archive: SqlArchive, other: SqlArchive) -> None:

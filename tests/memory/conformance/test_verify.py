@@ -144,7 +144,7 @@ def test_nothing_is_locked(archive: SqlArchive) -> None:
     archive.verify(SESSION)
 
     assert [one for one in statements if "IMMEDIATE" in one or "FOR UPDATE" in one] == []
-    assert archive.commit(SESSION, tip, turn(4)).turn == 4
+    assert archive.commit(SESSION, tip, turn(4)).number == 4
 
 
 def test_state_block_is_stored_once_and_missed_where_it_is_needed(archive: SqlArchive) -> None:

@@ -66,7 +66,7 @@ def test_every_message_can_be_read_back(turns: Turns, above: int, free: int) -> 
         records = talk.work.view.turns(range(1, talk.tip.turn + 1))
         kept = [talk.work.view.messages(record) for record in records]
         talk.free = free
-        read = [everything(talk, record.turn) for record in records[-1:]]
+        read = [everything(talk, record.number) for record in records[-1:]]
 
     assert [messages[:-1] for messages in kept[len(kept) - len(said) :]] == said
     assert read == [plain(messages) for messages in kept[-1:]]

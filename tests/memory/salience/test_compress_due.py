@@ -80,7 +80,7 @@ def test_an_effort_above_its_share_is_compressed_to_low_water(shop: Conversation
 
     assert found is not None
     assert found.effort.id == "shop"
-    assert [record.turn for record in found.leaving] == [*range(1, found.through + 1)]
+    assert [record.number for record in found.leaving] == [*range(1, found.through + 1)]
     assert found.through <= talk.tip.turn - RECENT_TURNS
     assert found.live > share_of(talk.work)
 
@@ -113,7 +113,7 @@ def test_a_backlog_is_compressed_in_bounded_passes(talk: Conversation) -> None:
 
     limit = readable_at_once(2_000)
     assert found is not None
-    assert (limit, [record.turn for record in found.leaving]) == (4_000, [1, 2, 3, 4, 5, 6, 7])
+    assert (limit, [record.number for record in found.leaving]) == (4_000, [1, 2, 3, 4, 5, 6, 7])
 
 
 def test_switched_off_nothing_is_due(shop: Conversation) -> None:
@@ -132,7 +132,7 @@ def test_what_is_compressed_already_is_not_read_again(shop: Conversation) -> Non
     found = overdue(talk)
 
     assert found is not None
-    assert found.leaving[0].turn == 10
+    assert found.leaving[0].number == 10
 
 
 def test_an_open_effort_that_is_not_active_has_half_the_share(shop: Conversation) -> None:
@@ -152,12 +152,12 @@ def test_after_many_failures_a_pass_takes_the_oldest(shop: Conversation) -> None
 
     assert few is not None
     assert many is not None
-    taken = [record.turn for record in many.leaving]
-    assert taken == [record.turn for record in few.leaving] == [*range(1, len(taken) + 1)]
+    taken = [record.number for record in many.leaving]
+    assert taken == [record.number for record in few.leaving] == [*range(1, len(taken) + 1)]
     compressed(shop, many.through)
     following = overdue(shop)
     assert following is not None
-    assert following.leaving[0].turn == many.through + 1
+    assert following.leaving[0].number == many.through + 1
 
 
 def test_a_stale_one_is_due_without_new_turns(shop: Conversation) -> None:

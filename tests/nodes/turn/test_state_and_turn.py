@@ -130,7 +130,7 @@ def test_a_group_is_done_if_it_ends_in_an_answer(last: BaseMessage, status: str)
 
     found = group(state, [MESSAGES[0], last])
 
-    assert (found.turn, found.efforts, found.status) == (3, ("a",), status)
+    assert (found.number, found.efforts, found.status) == (3, ("a",), status)
 
 
 def test_a_state_is_packed_as_it_was() -> None:
