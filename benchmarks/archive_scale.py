@@ -27,7 +27,7 @@ from multiprocessing import get_context
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from made_up import group, text, write_turns
+from made_up import exchange, text, write_turns
 from report import argument_parser, cpu_clock, spread, timed, write
 from sqlalchemy import event
 from sqlalchemy.engine import Connection
@@ -112,7 +112,7 @@ def session_turn(turn: int, chance: random.Random) -> StoredTurn:
         opened = {"type": "opened", "effort": name, "goal": text(chance, 8)}
         events = (opened, {"type": "concluded", "effort": name, **fields})
     at = f"2026-01-01T00:{turn // 60 % 60:02}:{turn % 60:02}Z"
-    return replace(group(turn, texts, name, events), at=at, state=STATE)
+    return replace(exchange(turn, texts, name, events), at=at, state=STATE)
 
 
 def fill(load: Load, users: Sequence[int]) -> None:

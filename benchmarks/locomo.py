@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from made_up import group
+from made_up import exchange
 
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.turn import Session, Tip
@@ -93,7 +93,7 @@ def replayed(archive: Archive, talk: Conversation, size: int) -> Replay:
             part = named[first : first + size]
             last = first + size >= len(named)
             event = {"type": "concluded", "effort": name, "summary": talk.summaries[number]}
-            turn = group(tip.turn + 1, [text for _, text in part], name, [event] if last else [])
+            turn = exchange(tip.turn + 1, [text for _, text in part], name, [event] if last else [])
             tip = archive.commit(session, tip, replace(turn, at=talk.times[number])).tip
             places |= {at: Place(tip.turn, name, text) for at, text in part}
     return Replay(talk, session, tip, places)

@@ -37,15 +37,17 @@ def text(chance: random.Random, size: int) -> str:
     return " ".join(f"{noun} {chance.choice(_GLUE)}" for noun in content)
 
 
-def group(turn: int, texts: Sequence[str], effort: str, events: Sequence[Event] = ()) -> StoredTurn:
+def exchange(
+    number: int, texts: Sequence[str], effort: str, events: Sequence[Event] = ()
+) -> StoredTurn:
     """Return a turn of an effort, or of none: a question and its answer, one after the other."""
     messages = tuple((HumanMessage, AIMessage)[at % 2](said) for at, said in enumerate(texts))
     efforts = (effort,) if effort else ()
-    return StoredTurn(turn, messages, "2026-01-01T00:00:00Z", efforts, tuple(events))
+    return StoredTurn(number, messages, "2026-01-01T00:00:00Z", efforts, tuple(events))
 
 
 def write_turns(
-    archive: SqlArchive, session: Session, groups: Iterable[StoredTurn], at_once: int
+    archive: SqlArchive, session: Session, turns: Iterable[StoredTurn], at_once: int
 ) -> Tip:
     """Write the turns of a new session with the statements of a commit; return its tip.
 
@@ -53,14 +55,14 @@ def write_turns(
     """
     with archive.database.writing() as connection:
         row, tip, snapshot = commit.session_row(connection, session), Tip(), Snapshot((), 0)
-    left = iter(groups)
+    left = iter(turns)
     while some := [*islice(left, at_once)]:
         with archive.database.writing() as connection:
             for one in some:
-                new = commit.Prepared.of_group(tip, one)
+                new = commit.Prepared.after(tip, one)
                 done = commit.commit(connection, row, tip, new, snapshot)
-                tip, snapshot = done.record.tip, done.snapshot
+                tip, snapshot = done.turn.tip, done.snapshot
                 lineage = Lineage(lambda c=connection: c, row, snapshot)
-                memories.attend(connection, session, lineage, done.record, moved=False)
+                memories.attend(connection, session, lineage, done.turn, moved=False)
                 row = replace(row, turns=row.turns + 1, newest=snapshot.row)
     return tip

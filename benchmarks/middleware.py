@@ -83,8 +83,8 @@ class Side:
         if self.archive is not None:
             session = Session("", "cost")
             tip = self.archive.newest(session) or Tip()
-            for record in self.archive.at(session, tip).turns(range(1, tip.turn + 1)):
-                yield from map(text, record.messages)
+            for turn in self.archive.at(session, tip).turns(range(1, tip.turn + 1)):
+                yield from map(text, turn.messages)
 
 
 def side(name: str, folder: Path, stack: ExitStack) -> Side:

@@ -30,7 +30,7 @@ from typing import Any
 import yaml
 from langchain_core.messages import AIMessage, ToolMessage
 from locomo import Conversation, Question, Replay, add_options, load, replayed
-from made_up import group
+from made_up import exchange
 from report import argument_parser, percent, write
 
 from ebbtide import DiskArchive
@@ -104,19 +104,19 @@ class ArchivedTalk:
     def log(self, turn: int) -> str:
         """Return a turn as text."""
         if turn not in self.logs:
-            (record,) = self.archive.at(self.session, self.tip).turns([turn])
-            self.logs[turn] = rendered(record.messages)
+            (stored,) = self.archive.at(self.session, self.tip).turns([turn])
+            self.logs[turn] = rendered(stored.messages)
         return self.logs[turn]
 
     def excerpts(self, passages: Iterable[Found]) -> Iterator[tuple[int, str]]:
         """Yield turn and text of the excerpt of each passage, none twice."""
         places: set[tuple[int, int]] = set()
         for passage in passages:
-            (record,) = self.archive.at(self.session, self.tip).turns([passage.turn])
-            part = None if passage.passage is None else excerpt(record.messages, passage.passage)
+            (turn,) = self.archive.at(self.session, self.tip).turns([passage.turn])
+            part = None if passage.passage is None else excerpt(turn.messages, passage.passage)
             if part and (passage.turn, part.end) not in places:
                 places.add((passage.turn, part.end))
-                yield passage.turn, excerpted(record.messages, part.begin, part.end)
+                yield passage.turn, excerpted(turn.messages, part.begin, part.end)
 
 
 def read(path: Path) -> list[Any]:
@@ -135,7 +135,7 @@ def committed(archive: DiskArchive, session: Session, lines: Sequence[Any]) -> T
             if end["concluded"] == line["turn"]
         ]
         texts, name = (line["user"], line["assistant"]), line["effort"] or ""
-        turn = replace(group(line["turn"], texts, name, events), at=line["at"])
+        turn = replace(exchange(line["turn"], texts, name, events), at=line["at"])
         turn = replace(turn, messages=_with_calls(turn.messages, line.get("calls", ())))
         tip = archive.commit(session, tip, turn).tip
     return tip

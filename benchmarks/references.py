@@ -34,7 +34,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, TypeAlias
 
 from locomo import Conversation, add_options, load, replayed
-from made_up import group
+from made_up import exchange
 from report import argument_parser, percent, write
 
 from ebbtide import DiskArchive, Settings
@@ -177,13 +177,13 @@ def replay_states(
     archive: DiskArchive,
     rule: Rule,
     session: Session,
-    groups: Iterable[StoredTurn],
+    turns: Iterable[StoredTurn],
     settings: Settings = _DEFAULT,
 ) -> Iterator[EffortState]:
     """Yield the state after each turn of a conversation."""
     tip, state = Tip(), EMPTY
-    for turn in groups:
-        state = replace(state, turn=turn.turn, events=(), banners=())
+    for turn in turns:
+        state = replace(state, turn=turn.number, events=(), banners=())
         for event in turn.events:
             state = happened(state, event, line="")
         state = rule.next_state(_work(state, ArchiveView(archive, session, tip, turn)))
@@ -204,7 +204,7 @@ def session_turns(talk: Conversation) -> Iterator[StoredTurn]:
             events = [*([] if first else opened), *([closed] if ends else [])]
             number += 1
             texts = [text for _, text in utterances[first : first + _UTTERANCES]]
-            yield group(number, texts, name, events)
+            yield exchange(number, texts, name, events)
 
 
 class Pair(NamedTuple):
@@ -224,20 +224,20 @@ def pairs_of(
     archive: DiskArchive, rule: Rule, talk: Mapping[str, Any], settings: Settings = _DEFAULT
 ) -> list[Pair]:
     """Replay a dialogue; return each turn after its efforts, paired with each effort."""
-    groups, pairs = tuple(dialogue_turns(talk)), list[Pair]()
-    begin = len(groups) - len(talk["after"])
+    turns, pairs = tuple(dialogue_turns(talk)), list[Pair]()
+    begin = len(turns) - len(talk["after"])
     before: Iterable[str] = ()
     session, tip = Session("references", talk["id"]), Tip()
-    for number, state in enumerate(replay_states(archive, rule, session, groups, settings)):
+    for number, state in enumerate(replay_states(archive, rule, session, turns, settings)):
         if number >= begin:
             recognised = {
                 event["effort"] for event in state.events if event["type"] == "referenced"
             }
             mentions = talk["after"][number - begin]["mentions"]
             first = talk["efforts"][0]["id"]
-            work = _work(state, ArchiveView(archive, session, tip, groups[number]))
+            work = _work(state, ArchiveView(archive, session, tip, turns[number]))
             read = rule.reader(work, work.known([*before]))
-            scores = [read(said).scores for said in statements(groups[number].messages)]
+            scores = [read(said).scores for said in statements(turns[number].messages)]
             pairs += (
                 Pair(
                     number,
@@ -274,7 +274,7 @@ def dialogue_turns(talk: Mapping[str, Any]) -> Iterator[StoredTurn]:
     entries.append(((f"Show me the log of {first}.", "Here it is."), "", [look]))
     entries += (((turn["user"], turn["assistant"]), "", []) for turn in talk["after"])
     for number, (texts, name, events) in enumerate(entries, start=1):
-        yield group(number, texts, name, events)
+        yield exchange(number, texts, name, events)
 
 
 def auc(true: Sequence[float], false: Sequence[float]) -> float:

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 import yaml
-from made_up import group
+from made_up import exchange
 from report import argument_parser, percent, write
 
 from ebbtide import DiskArchive
@@ -92,7 +92,7 @@ def main() -> None:
     with TemporaryDirectory() as folder, DiskArchive(folder, durable=False) as archive:
         session, tip = Session("kinds", "t"), Tip()
         for number, (_, *texts) in enumerate(data["turns"], start=1):
-            tip = archive.commit(session, tip, group(number, texts, "")).tip
+            tip = archive.commit(session, tip, exchange(number, texts, "")).tip
         texts = ["\n".join(said) for _, *said in data["turns"]]
         ways = {
             "Ebbtide": tool(archive, session, tip),

@@ -30,7 +30,7 @@ from time import process_time
 from typing import Any
 
 from langchain_core.embeddings import DeterministicFakeEmbedding
-from made_up import group, text
+from made_up import exchange, text
 from random_vectors import SIZE, fill, nearest_found
 from report import argument_parser, percent, spread, stored_bytes, timed, write
 
@@ -75,8 +75,8 @@ def built(archive: SqlArchive, session: Session, efforts: int) -> Built:
         summary = " ".join(texts[1][1].split()[:30])
         event = {"type": "concluded", "effort": name, "summary": summary}
         if written is None:
-            tip = archive.commit(session, tip, group(tip.turn + 1, texts[0], name)).tip
-            tip = archive.commit(session, tip, group(tip.turn + 1, texts[1], name, [event])).tip
+            tip = archive.commit(session, tip, exchange(tip.turn + 1, texts[0], name)).tip
+            tip = archive.commit(session, tip, exchange(tip.turn + 1, texts[1], name, [event])).tip
         if number % every == 0:
             words = " ".join(texts[0]).split()[::2]
             queries.append((name, " ".join(chance.sample(words, 5))))
@@ -86,9 +86,9 @@ def built(archive: SqlArchive, session: Session, efforts: int) -> Built:
         return Built(written, queries, [], raw)
     appends = []
     for _ in range(_APPENDS):
-        turn = group(tip.turn + 1, (text(chance, 34), text(chance, 100)), "effort-0")
-        milliseconds, record = timed(lambda tip=tip, turn=turn: archive.commit(session, tip, turn))
-        tip, appends = record.tip, [*appends, milliseconds]
+        turn = exchange(tip.turn + 1, (text(chance, 34), text(chance, 100)), "effort-0")
+        milliseconds, stored = timed(lambda tip=tip, turn=turn: archive.commit(session, tip, turn))
+        tip, appends = stored.tip, [*appends, milliseconds]
     return Built(tip, queries, appends, raw)
 
 

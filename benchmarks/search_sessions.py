@@ -15,7 +15,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from made_up import group, text
+from made_up import exchange, text
 from report import argument_parser, percent, spread, stored_bytes, timed, write
 
 from ebbtide import DiskArchive
@@ -64,7 +64,7 @@ def concluded(
         {"type": "opened", "effort": name, "goal": fields["goal"]},
         {"type": "concluded", "effort": name, "summary": summary, **fields},
     )
-    turn = group(tip.turn + 1, [text(chance, 34)], name, events)
+    turn = exchange(tip.turn + 1, [text(chance, 34)], name, events)
     return archive.commit(session, tip, turn).tip, summary
 
 

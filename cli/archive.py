@@ -38,7 +38,7 @@ def verify(
     *,
     json: Json = False,
 ) -> None:
-    """Check every stored record. The exit code is 1 if something is damaged or missing."""
+    """Check every stored turn. The exit code is 1 if something is damaged or missing."""
     home = configured(root, user, config)
     with home.archive() as archive:
         sessions = _sessions_named(archive, home.user, checked)

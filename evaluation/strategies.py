@@ -67,8 +67,8 @@ def recent(turns: Sequence[TemplateTurn], number: int = RECENT) -> tuple[Templat
     return tuple(turn for part in parts[-min(number, max(1, len(parts) - 1)) :] for turn in part)
 
 
-def groups(turns: Sequence[TemplateTurn]) -> tuple[StoredTurn, ...]:
-    """Return a group of messages for each exchange, numbered by its first turn."""
+def turns_of(turns: Sequence[TemplateTurn]) -> tuple[StoredTurn, ...]:
+    """Return a turn for each exchange, numbered by its first turn."""
     return tuple(
         StoredTurn(part[0].turn_id, tuple(as_messages(part)), "") for part in exchanges(turns)
     )
@@ -114,14 +114,14 @@ class ProtectedCore(Strategy):
         """Quote from the new turns; if the background fails the old one stays, as in the agent."""
         self._calls = []
         old, older = self._compression, turns[: len(turns) - len(recent(turns))]
-        choice = self._choose(groups(after(turns, old.turn)))
+        choice = self._choose(turns_of(after(turns, old.turn)))
         threshold = self.inputs.settings.similarity_threshold
         before = confirmed(old.items, choice.confirmed, turns[-1].turn_id)
         union = merged(before, choice.items, self._similarity, threshold, choice.revisions)
         through = older[-1].turn_id if older else 0
         new = Compression(_NAME, turns[-1].turn_id, through, union.items)
         try:
-            background = self._background(groups(after(older, old.through)), new, union)
+            background = self._background(turns_of(after(older, old.through)), new, union)
             failed = False
         except AnswerError:
             background, failed = old.background, True

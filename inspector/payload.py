@@ -70,11 +70,11 @@ def overview(
     commits = [*every_commit(archive, session, tip)]
     metrics = report(commits)
     baselines = {turn.turn: turn for turn in metrics.turns}
-    talked = [record for record in commits if record.status != "command"]
+    talked = [stored for stored in commits if stored.status != "command"]
     entries = []
-    for earlier, record in zip([None, *talked], talked, strict=False):
-        baseline = baselines.get(record.number)
-        entry = {**_heading(record), "calls": _calls(record, earlier)}
+    for earlier, stored in zip([None, *talked], talked, strict=False):
+        baseline = baselines.get(stored.number)
+        entry = {**_heading(stored), "calls": _calls(stored, earlier)}
         if baseline:
             entry["full_history"] = baseline.full_history
             entry["last_full_history"] = baseline.last_full_history
@@ -102,17 +102,17 @@ def turn(
     """
     tip = seen_from(archive, session, tip)
     view = past(archive, session, tip)
-    found = {record.number: record for record in view.turns([number - 1, number])}
-    record = found.get(number)
-    if record is None:
+    found = {turn.number: turn for turn in view.turns([number - 1, number])}
+    turn = found.get(number)
+    if turn is None:
         raise TurnNotFoundError(number, tip.turn)
-    messages = view.messages(record)
+    messages = view.messages(turn)
     return {
-        **_heading(record),
-        "id": record.id,
-        "calls": _calls(record, found.get(number - 1)),
+        **_heading(turn),
+        "id": turn.id,
+        "calls": _calls(turn, found.get(number - 1)),
         "messages": [_message(message) for message in messages],
-        "standing": standing(archive, session, record, settings or Settings()),
+        "standing": standing(archive, session, turn, settings or Settings()),
     }
 
 
@@ -124,8 +124,8 @@ def sessions(archive: Archive, users: Iterable[str]) -> list[dict[str, Any]]:
             tip = archive.newest(session)
             if tip is None:
                 continue
-            record = next(iter(archive.at(session, tip).turns([tip.turn])), None)
-            at, messages = (record.at, record.messages) if record else ("", ())
+            turn = next(iter(archive.at(session, tip).turns([tip.turn])), None)
+            at, messages = (turn.at, turn.messages) if turn else ("", ())
             said = first_words(messages, _SAID)
             found.append({**named(session), "turn": tip.turn, "at": at, "said": said})
     return sorted(found, key=lambda entry: str(entry["at"]), reverse=True)
@@ -167,31 +167,31 @@ def seen_from(archive: Archive, session: Session, tip: Tip | None) -> Tip:
     return found
 
 
-def _heading(record: StoredTurn) -> dict[str, Any]:
+def _heading(turn: StoredTurn) -> dict[str, Any]:
     return {
-        "turn": record.number,
-        "at": record.at,
-        "status": record.status,
-        "efforts": [*record.efforts],
+        "turn": turn.number,
+        "at": turn.at,
+        "status": turn.status,
+        "efforts": [*turn.efforts],
         "events": [
-            {**event, "from": _shown_from(record, place)}
-            for place, event in enumerate(record.events)
+            {**event, "from": _shown_from(turn, place)}
+            for place, event in enumerate(turn.events)
             if event["type"] not in _UNSEEN
         ],
-        "mentions": _mentions(record),
-        "asked": [dict(event) for event in record.events if event["type"] == "asked"],
+        "mentions": _mentions(turn),
+        "asked": [dict(event) for event in turn.events if event["type"] == "asked"],
     }
 
 
-def _mentions(record: StoredTurn) -> list[dict[str, Any]]:
+def _mentions(turn: StoredTurn) -> list[dict[str, Any]]:
     """Return the efforts that a turn mentioned, each with `by`: who said the words that counted.
 
     It is empty where they stand in another form, or no words counted.
     """
-    found = [event for event in record.events if event["type"] == "referenced"]
+    found = [event for event in turn.events if event["type"] == "referenced"]
     if not found:
         return []
-    said = [*zip(("user", "answer"), map(own_words, statements(record.messages)), strict=False)]
+    said = [*zip(("user", "answer"), map(own_words, statements(turn.messages)), strict=False)]
     return [{**event, "by": [who for who, text in said if _has(text, event)]} for event in found]
 
 
@@ -202,27 +202,27 @@ def _has(text: str, event: Event) -> bool:
     return event.get("kind") == "keywords" and {*event["words"]} <= {*words(text)}
 
 
-def _shown_from(record: StoredTurn, place: int) -> int:
+def _shown_from(turn: StoredTurn, place: int) -> int:
     """Return the turn whose calls are the first to show an event: the next one if it came last."""
-    shown = max((event.get("after_events", 0) for event in record.events), default=0)
-    return record.number + (place >= shown)
+    shown = max((event.get("after_events", 0) for event in turn.events), default=0)
+    return turn.number + (place >= shown)
 
 
-def _calls(record: StoredTurn, earlier: StoredTurn | None) -> list[dict[str, Any]]:
+def _calls(turn: StoredTurn, earlier: StoredTurn | None) -> list[dict[str, Any]]:
     """Return what each call of a turn sent, in order, with why the plan changed if it did.
 
     `left` are the turns that left the prompt with such a change, such as "3-5,8".
     """
-    sent = [event for event in record.events if event["type"] == "sent"]
+    sent = [event for event in turn.events if event["type"] == "sent"]
     before = [event for event in earlier.events if event["type"] == "sent"] if earlier else []
     calls: list[dict[str, Any]] = []
     for last, event in zip([before[-1] if before else None, *sent], sent, strict=False):
         changed = event.get("changed") or {}
         same = calls and last and changed == (last.get("changed") or {})
-        is_new = not same and (calls or changed.get("after_turn") == record.number - 1)
+        is_new = not same and (calls or changed.get("after_turn") == turn.number - 1)
         call = {key: event[key] for key in _OF_A_CALL if key in event}
         call["why"] = changed.get("why") if is_new else None
-        if is_new and last and (left := _left(last, event, record.number)):
+        if is_new and last and (left := _left(last, event, turn.number)):
             call["left"] = left
         calls.append(call)
     return calls
@@ -243,12 +243,12 @@ def _efforts(
     """Return the efforts with the turns at which their state changed, in order of appearance."""
     known = {effort.id: effort for effort in every_effort(archive, session, tip)}
     steps: dict[str, list[dict[str, Any]]] = {}
-    for record in commits:
-        for place, event in enumerate(record.events):
+    for turn in commits:
+        for place, event in enumerate(turn.events):
             state = _STATES.get(event["type"], "concluded")
-            change = {"turn": record.number, "state": state, "type": event["type"]}
+            change = {"turn": turn.number, "state": state, "type": event["type"]}
             change |= {key: True for key in ("auto", "again") if event.get(key)}
-            change["from"] = _shown_from(record, place)
+            change["from"] = _shown_from(turn, place)
             for name in _subjects(event):
                 steps.setdefault(name, []).append(change)
     entries = []
@@ -342,11 +342,11 @@ def search(archive: Archive, session: Session, tip: Tip | None, wanted: Search) 
     when = When(work.now, settings.timezone, language=settings.language)
     meaning = meaning_of(work, wanted.query)
     found = archive.at(session, tip).search(wanted.query, _PASSAGES, meaning, when=when)
-    records = {record.number: record for record in view.turns(sorted({hit.turn for hit in found}))}
+    turns = {turn.number: turn for turn in view.turns(sorted({hit.turn for hit in found}))}
     passages = [passage for result in given["results"] for passage in result["passages"]]
     results = []
     for hit in found:
-        text = _passage(records[hit.turn], hit.passage, terms)
+        text = _passage(turns[hit.turn], hit.passage, terms)
         entry = {"score": hit.score, "turn": hit.turn, "effort": hit.effort, "text": text}
         # The model is given longer ones too, that join neighbours, without the speaker before them.
         shown = any(
@@ -363,12 +363,12 @@ def search(archive: Archive, session: Session, tip: Tip | None, wanted: Search) 
     }
 
 
-def _passage(record: StoredTurn, number: int | None, terms: Sequence[str]) -> str:
+def _passage(turn: StoredTurn, number: int | None, terms: Sequence[str]) -> str:
     """Return the text of a passage as the model would read it, "" if only a heading matches."""
     if number is None:
         return ""
-    part = shown_excerpt(record.messages, number, terms)
-    return excerpted(record.messages, part.begin, part.end)
+    part = shown_excerpt(turn.messages, number, terms)
+    return excerpted(turn.messages, part.begin, part.end)
 
 
 def whole(

@@ -107,15 +107,15 @@ def _context(
 ) -> tuple[WorkingContext, Any, Event]:
     """Return the prompt of a call as it is made now, its tools, and the event that tells of it."""
     number, call = place
-    record = _record(archive, session, tip, number)
-    sent = [event for event in record.events if event["type"] == "sent"]
-    answers = [at for at, message in enumerate(record.messages) if message.type == "ai"]
+    turn = _record(archive, session, tip, number)
+    sent = [event for event in turn.events if event["type"] == "sent"]
+    answers = [at for at, message in enumerate(turn.messages) if message.type == "ai"]
     if not 0 <= call < min(len(sent), len(answers)):
         raise NoCallError(f"turn {number} has {len(sent)} calls whose prompt can be made again")
     event = sent[call]
-    before = Tip(number - 1, record.parent)
-    state = _state(archive, session, before, record, event)
-    messages = past(archive, session, record.tip).messages(record)[: answers[call]]
+    before = Tip(number - 1, turn.parent)
+    state = _state(archive, session, before, turn, event)
+    messages = past(archive, session, turn.tip).messages(turn)[: answers[call]]
     running = StoredTurn(number, messages, "", memberships(state.active, state.events))
     plan = _plan(archive, session, before, event)
     said: list[Message] = []
@@ -136,26 +136,26 @@ def _context(
         plan=plan,
         application=noted(plan.application, said),
     )
-    fixed, tools = _fixed(archive, session, record, event)
+    fixed, tools = _fixed(archive, session, turn, event)
     return assemble(work, fixed), tools, event
 
 
 def _record(archive: Archive, session: Session, tip: Tip, number: int) -> StoredTurn:
-    records = archive.at(session, tip).turns([number])
-    if not records:
+    turns = archive.at(session, tip).turns([number])
+    if not turns:
         raise TurnNotFoundError(number, tip.turn)
-    return records[0]
+    return turns[0]
 
 
 def _state(
-    archive: Archive, session: Session, before: Tip, record: StoredTurn, event: Event
+    archive: Archive, session: Session, before: Tip, turn: StoredTurn, event: Event
 ) -> EffortState:
     """Return the efforts as they were when the call was made."""
     state = _saved(archive, session, before) if before.id else EffortState(0, None, {}, {}, {})
-    state = replace(state, turn=record.number, events=(), banners=())
+    state = replace(state, turn=turn.number, events=(), banners=())
     if state.active is not None:
         state = state.activated(state.active)
-    for change in record.events[: event.get("after_events", 0)]:
+    for change in turn.events[: event.get("after_events", 0)]:
         state = happened(state, change)
     return state
 
@@ -176,7 +176,7 @@ def _plan(archive: Archive, session: Session, before: Tip, event: Event) -> Plan
 
 
 def _fixed(
-    archive: Archive, session: Session, record: StoredTurn, event: Event
+    archive: Archive, session: Session, turn: StoredTurn, event: Event
 ) -> tuple[tuple[Part, Part], Any]:
     """Return the parts of the system message and of the tools of a call, and those tools.
 
@@ -185,7 +185,7 @@ def _fixed(
     """
     system = event["tokens"].get("system", 0) - event.get("application", 0)
     sizes = system, event["tokens"].get("tools")
-    for stored in _stored_last(archive, session, record):
+    for stored in _stored_last(archive, session, turn):
         tools = count_tools(stored["tools"], exact)
         parts = fixed_parts(stored["system"], tools, exact)
         if (parts[0].tokens, tools) == sizes:
@@ -194,18 +194,18 @@ def _fixed(
 
 
 def _stored_last(
-    archive: Archive, session: Session, record: StoredTurn
+    archive: Archive, session: Session, turn: StoredTurn
 ) -> Iterator[Mapping[str, Any]]:
     """Yield what was stored of the instructions: with this turn, the first one, then any."""
-    first = archive.at(session, record.tip).turns([1])
-    for one in (record, *first):
+    first = archive.at(session, turn.tip).turns([1])
+    for one in (turn, *first):
         yield from _of(one)
-    for one in reversed([*every_commit(archive, session, record.tip)]):
+    for one in reversed([*every_commit(archive, session, turn.tip)]):
         yield from _of(one)
 
 
-def _of(record: StoredTurn) -> Iterator[Mapping[str, Any]]:
-    return (event for event in record.events if event["type"] == "fixed")
+def _of(turn: StoredTurn) -> Iterator[Mapping[str, Any]]:
+    return (event for event in turn.events if event["type"] == "fixed")
 
 
 def _before(

@@ -11,15 +11,15 @@ from ..nodes.turn.turn import memory_at
 
 
 def standing(
-    archive: Archive, session: Session, record: StoredTurn, settings: Settings
+    archive: Archive, session: Session, turn: StoredTurn, settings: Settings
 ) -> dict[str, Any]:
     """Return the efforts in the context after a turn, by id.
 
     Each has its `state`, the turn in which it was `last` mentioned, and in how many turns it
     `leaves` that state if nobody mentions it: an open effort stays.
     """
-    memory = cast("Any", memory_at(archive, session, record.tip))
-    shown = readable(memory, _in_force(record.events, settings))
+    memory = cast("Any", memory_at(archive, session, turn.tip))
+    shown = readable(memory, _in_force(turn.events, settings))
     opened = {name: {"state": "open"} for name in shown["open_efforts"]}
     summaries = {
         name: _entry("concluded", entry, "leaves_in") for name, entry in shown["summaries"].items()

@@ -71,13 +71,13 @@ class Carried:
     logs: frozenset[str] = frozenset()
 
     def with_leftovers(
-        self, anchor: Mapping[str, str], record: StoredTurn, before: Mapping[str, str]
+        self, anchor: Mapping[str, str], turn: StoredTurn, before: Mapping[str, str]
     ) -> "Carried":
         """Return it with the fields of a turn's state block that no turn of its past wrote.
 
         They are what a run took along from a checkpoint that was not erased yet.
         """
-        own = (event["anchor"].items() for event in record.events if "anchor" in event)
+        own = (event["anchor"].items() for event in turn.events if "anchor" in event)
         fields = {*anchor.items()}.difference(before.items(), *own)
         return replace(self, fields=self.fields | fields)
 
@@ -89,32 +89,32 @@ class Target:
     `before` has the efforts that it changed, and `anchor` the state block, as they were before it.
     """
 
-    record: StoredTurn
+    turn: StoredTurn
     before: Mapping[str, Effort] = field(default_factory=dict)
     anchor: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def erased(self) -> bool:
         """Whether it is a tombstone already."""
-        return self.record.status == "erased"
+        return self.turn.status == "erased"
 
     def carried(self) -> Carried:
         """Return what the memory right after the turn has from it."""
         texts, fields = set[tuple[str, str]](), set[tuple[str, str]]()
         if self.erased:
             return Carried()
-        for event in self.record.events:
+        for event in self.turn.events:
             name = event.get("effort", "")
             own = [key for key in _text_fields(event) if self._is_new(event, key)]
             texts |= {(name, text) for key in own for text in _leaves(self._new(event, key))}
             fields |= event.get("anchor", {}).items() - self.anchor.items()
-        logs = {*self.record.efforts, *(name for name, _ in texts if name)}
+        logs = {*self.turn.efforts, *(name for name, _ in texts if name)}
         return Carried(frozenset(texts), frozenset(fields), frozenset(logs))
 
     def tombstone(self) -> StoredTurn:
         """Return the turn, or a command, without its texts: place and names of efforts stay."""
         events: list[Event] = []
-        for event in self.record.events:
+        for event in self.turn.events:
             written = _SUMMARY if event["type"] == "concluded" else frozenset[str]()
             fields = _text_fields(event)
             after = _emptied(event, {k for k in fields if k in written or self._is_new(event, k)})
@@ -126,25 +126,25 @@ class Target:
             if "words" in event:
                 after["words"] = []
             events.append(after)
-        status: Status = "command" if self.record.status == "command" else "erased"
-        return replace(self.record, messages=(), events=tuple(events), status=status)
+        status: Status = "command" if self.turn.status == "command" else "erased"
+        return replace(self.turn, messages=(), events=tuple(events), status=status)
 
-    def without(self, record: StoredTurn, carried: Carried) -> tuple[StoredTurn, Carried]:
-        """Return a later record without what it has from the turn, and what is carried on."""
-        has_turn = any(map(self._is_recalled, record.messages))
+    def without(self, turn: StoredTurn, carried: Carried) -> tuple[StoredTurn, Carried]:
+        """Return a later turn without what it has from the turn, and what is carried on."""
+        has_turn = any(map(self._is_recalled, turn.messages))
         while True:
             if has_turn:
-                carried = replace(carried, logs=carried.logs | {*record.efforts})
+                carried = replace(carried, logs=carried.logs | {*turn.efforts})
             texts = frozenset[tuple[str, str]]().union(
-                *(_texts_from_turn(event, carried) for event in record.events)
+                *(_texts_from_turn(event, carried) for event in turn.events)
             )
             carried = replace(carried, texts=carried.texts | texts)
-            messages = tuple(_without_copies(message, carried) for message in record.messages)
-            if has_turn or messages == record.messages:
+            messages = tuple(_without_copies(message, carried) for message in turn.messages)
+            if has_turn or messages == turn.messages:
                 break
             has_turn = True  # a result repeats such a text, and may be summarised itself
-        events = tuple(self._without(event, carried) for event in record.events)
-        return replace(record, messages=messages, events=events), carried
+        events = tuple(self._without(event, carried) for event in turn.events)
+        return replace(turn, messages=messages, events=events), carried
 
     def _without(self, event: Event, carried: Carried) -> Event:
         """Return a later event without what it has from the turn."""
@@ -161,28 +161,28 @@ class Target:
         """Return the fields of a later state block that are not the turn's."""
         return {name: text for name, text in anchor.items() if (name, text) not in carried.fields}
 
-    def quoted_by(self, records: Iterable[StoredTurn]) -> Iterator[Tip]:
-        """Yield the records that have a whole text of the turn, or are other versions of it.
+    def quoted_by(self, turns: Iterable[StoredTurn]) -> Iterator[Tip]:
+        """Yield the turns that have a whole text of the turn, or are other versions of it.
 
         An edit of some messages keeps the ids of the others. An error result is no text of its own,
         nor is a result of the memory's tools, which quote others.
         """
         texts = {
             text(message)
-            for message in as_users_see(self.record.messages)
+            for message in as_users_see(self.turn.messages)
             if getattr(message, "status", "") != "error"
             if message.name not in MEMORY_TOOLS
         }
         # Bytes, since a word of Chinese says as much in a third of the characters.
         texts = {one for one in texts if len(one.encode(errors="replace")) >= _SHORTEST}
-        ids = {message.id for message in self.record.messages} - {None}
-        for record in records:
-            said = "\n".join(_leaves([[*map(vars, record.messages)], record.events]))
-            is_version = record.number == self.record.number and any(
-                message.id in ids for message in record.messages
+        ids = {message.id for message in self.turn.messages} - {None}
+        for turn in turns:
+            said = "\n".join(_leaves([[*map(vars, turn.messages)], turn.events]))
+            is_version = turn.number == self.turn.number and any(
+                message.id in ids for message in turn.messages
             )
             if is_version or any(one in said for one in texts):
-                yield record.tip
+                yield turn.tip
 
     def _new(self, event: Event, key: str) -> Any:
         """Return what the turn added to a field of an effort: of constraints each by itself."""
@@ -199,7 +199,7 @@ class Target:
     def _is_recalled(self, message: Message) -> bool:
         """Tell whether a tool's result quotes the turn by reference."""
         quotes = recalled(message)
-        return any(not one.session and one.turn == self.record.number for one in quotes)
+        return any(not one.session and one.turn == self.turn.number for one in quotes)
 
 
 def _texts_from_turn(event: Event, carried: Carried) -> frozenset[tuple[str, str]]:

@@ -433,9 +433,9 @@ def _keywords_of(
 ) -> Keywords:
     (session, name), counts = parted(effort.id), list[Counts]()
     turns = (work.view.log_turns(effort.id) if log is None else log)[-KEYWORD_TURNS:]
-    for record in work.view.turns_of(effort.id, turns):
-        key = (work.view.session, session, record.id, name)
-        counts.append(cache.get_or_make(key, partial(counted, record.messages)))
+    for turn in work.view.turns_of(effort.id, turns):
+        key = (work.view.session, session, turn.id, name)
+        counts.append(cache.get_or_make(key, partial(counted, turn.messages)))
     named = "" if session and is_fact(effort.id) else name
     heading = (named, effort.goal, effort.summary, *effort.keywords)
     # An open effort has no summary yet, so its log counts fully.

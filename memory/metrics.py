@@ -215,19 +215,19 @@ MEANINGS: Mapping[str, str] = {
 """What each figure of a report means."""
 
 
-def report(records: Sequence[StoredTurn], count: TokenCounter = count_tokens) -> Report:
+def report(stored_turns: Sequence[StoredTurn], count: TokenCounter = count_tokens) -> Report:
     """Return the metrics of consecutive turns and the commands between them, oldest first.
 
     `count` counts the messages of turns that were committed without their cost.
     """
-    events = [(record.number, event) for record in records for event in _in_order(record)]
+    events = [(stored.number, event) for stored in stored_turns for event in _in_order(stored)]
     kinds = Counter(event["type"] for _, event in events)
     expansions = [*_expansions(events)]
     ended = [log for log in expansions if log.end is not None]
     auto = sum(log.auto is True for log in ended)
     manual = sum(log.auto is False for log in ended)
     calls, saved = _calls(events)
-    costs = [*_context(records, count)]
+    costs = [*_context(stored_turns, count)]
     turns = tuple(_turns(costs, calls))
     sent, full = sum(call.total for call in calls), sum(turn.full_history for turn in turns)
     compressed = [e["tokens"] for _, e in events if e["type"] == "compressed" and e.get("tokens")]
@@ -261,15 +261,15 @@ def report(records: Sequence[StoredTurn], count: TokenCounter = count_tokens) ->
     )
 
 
-def _in_order(record: StoredTurn) -> Iterator[Event]:
+def _in_order(turn: StoredTurn) -> Iterator[Event]:
     """Yield the events of a turn in the order in which they happened.
 
     The archive has what the calls sent behind the others; the results of the memory's tools tell
     what happened between two calls.
     """
-    sent = deque(event for event in record.events if event["type"] == "sent")
-    others = deque(event for event in record.events if event["type"] != "sent")
-    for message in record.messages:
+    sent = deque(event for event in turn.events if event["type"] == "sent")
+    others = deque(event for event in turn.events if event["type"] != "sent")
+    for message in turn.messages:
         if message.type == "ai" and sent:
             yield sent.popleft()
         elif message.type == "tool":
@@ -412,19 +412,19 @@ def _with_parts(log: _Shown | None, turn: int, event: Event) -> _Shown:
     return _Shown(tokens, turns, turn)
 
 
-def _context(records: Sequence[StoredTurn], count: TokenCounter) -> Iterator[tuple[int, Event]]:
+def _context(turns: Sequence[StoredTurn], count: TokenCounter) -> Iterator[tuple[int, Event]]:
     """Yield the cost of each turn.
 
     That of a turn which broke off, and of a history which was adopted, is counted here.
     """
-    known = [[e for e in record.events if e["type"] == "context"] for record in records]
+    known = [[e for e in turn.events if e["type"] == "context"] for turn in turns]
     alone = next((found[-1]["alone"] for found in known if found), 0)
-    for record, found in zip(records, known, strict=True):
+    for turn, found in zip(turns, known, strict=True):
         if found:
             alone = found[-1]["alone"]
-            yield record.number, found[-1]
-        elif record.messages:
-            yield record.number, cost(as_users_see(record.messages), alone, count, MEMORY_TOOLS)
+            yield turn.number, found[-1]
+        elif turn.messages:
+            yield turn.number, cost(as_users_see(turn.messages), alone, count, MEMORY_TOOLS)
 
 
 def _turns(costs: Iterable[tuple[int, Event]], calls: Iterable[CallTokens]) -> Iterator[TurnTokens]:

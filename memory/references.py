@@ -467,9 +467,9 @@ def recent(work: RunningTurn, cache: KeywordCache) -> list[Keywords]:
 
 def _terms_of(work: RunningTurn, turn: int) -> Keywords:
     event_types, texts = _EFFORT_EVENTS | {"referenced"}, list[str]()
-    for record in work.view.turns([turn]):
-        mentioned = {event["effort"] for event in record.events if event["type"] in event_types}
-        if mentioned <= {*record.efforts}:
-            texts += map(ends, map(own_words, statements(record.messages)))
+    for stored in work.view.turns([turn]):
+        mentioned = {event["effort"] for event in stored.events if event["type"] in event_types}
+        if mentioned <= {*stored.efforts}:
+            texts += map(ends, map(own_words, statements(stored.messages)))
     terms = chain.from_iterable(map(terms_of, texts))
     return dict.fromkeys(islice(dict.fromkeys(terms), MOST_KEYWORDS), 1.0)

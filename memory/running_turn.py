@@ -41,9 +41,9 @@ T = TypeVar("T")
 
 
 class Made(NamedTuple):
-    """What was made of a record, and whether it depends on nothing else."""
+    """What was made of a turn, and whether it depends on nothing else."""
 
-    record: StoredTurn
+    turn: StoredTurn
     is_alone: bool
     value: Any
 
@@ -57,7 +57,7 @@ def laid_out_cache() -> LaidOut:
 
 
 def _weight(entry: Made) -> int:
-    return min(LAID_OUT, 1 + length(entry.record.messages) // _LARGE)
+    return min(LAID_OUT, 1 + length(entry.turn.messages) // _LARGE)
 
 
 @dataclass(frozen=True)  # without slots: `memoized_property` needs a `__dict__`
@@ -72,7 +72,7 @@ class RunningTurn:
     `refused` are the kinds of attachments that the model does not take, `provider` serves it.
     `results` are those of earlier calls in the same message. `now` is the time, "" for none, and
     then no "yesterday" is read. `laid_out` caches committed turns as sent, and as laid out in the
-    context, each with its record. `own_fences` are those of the session, if they are known.
+    context, each with its turn. `own_fences` are those of the session, if they are known.
     `application` is what the application said in system messages, and `todos` its
     open to-dos, as JSON.
     """
@@ -102,30 +102,30 @@ class RunningTurn:
         """The fences of the session."""
         return self.own_fences or fences_of(self.view.archive, self.view.session, self.count)
 
-    def messages(self, record: StoredTurn) -> tuple[Message, ...]:
+    def messages(self, turn: StoredTurn) -> tuple[Message, ...]:
         """Return the messages of a committed turn as they were sent, recalled text included."""
-        return self.once(("sent",), record, self.view.messages)
+        return self.once(("sent",), turn, self.view.messages)
 
     def once(
-        self, form: tuple[Hashable, ...], record: StoredTurn, make: Callable[[StoredTurn], T]
+        self, form: tuple[Hashable, ...], turn: StoredTurn, make: Callable[[StoredTurn], T]
     ) -> T:
-        """Return what `make` makes of a record, cached by form until the record reads otherwise.
+        """Return what `make` makes of a turn, cached by form until the turn reads otherwise.
 
         What quotes other turns is made again when it is read again: those may have been erased.
         """
-        key = (*form, self.view.session, record.id)
+        key = (*form, self.view.session, turn.id)
         with CACHES:
             known = self.laid_out.get(key)
-        if known and (known.record is record or (known.is_alone and known.record == record)):
+        if known and (known.turn is turn or (known.is_alone and known.turn == turn)):
             value: T = known.value
             return value
-        value, quotes = make(record), list[Recalled]()
-        for message in record.messages:
+        value, quotes = make(turn), list[Recalled]()
+        for message in turn.messages:
             if message.type == "tool":
                 quotes += recalled(message)
-        if not quotes or _may_be_cached(quotes, record.number):
+        if not quotes or _may_be_cached(quotes, turn.number):
             with CACHES:
-                self.laid_out[key] = Made(record, not quotes, value)
+                self.laid_out[key] = Made(turn, not quotes, value)
         return value
 
     def put(self, state: EffortState) -> "RunningTurn":

@@ -19,12 +19,12 @@ from .transcript import entries, excerpted
 from .turn import Event, Session, StoredTurn, Tip
 
 _CHUNK = 200
-"""Turns read in one query, so that the records of a long session do not fill the memory."""
+"""Turns read in one query, so that the turns of a long session do not fill the memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveView:
-    """What a running turn sees: the records of its lineage, and its own messages so far.
+    """What a running turn sees: the turns of its lineage, and its own messages so far.
 
     By qualified ids it also sees the concluded efforts of the user's other sessions, as the newest
     branch of each has them; they may change while this session runs.
@@ -53,20 +53,20 @@ class ArchiveView:
         return past(self.archive, self.session, replace(self.tip, turn=turn))
 
     def turns(self, numbers: Sequence[int]) -> tuple[StoredTurn, ...]:
-        """Return the visible records with these numbers, as the archive stores them."""
+        """Return the visible turns with these numbers, as the archive stores them."""
         if self.read is None or not numbers:
             return self.branch.turns(numbers) if numbers else ()
         wanted = [number for number in sorted({*numbers}) if number <= self.tip.turn]
         if unread := [number for number in wanted if number not in self.read]:
-            for record in self.branch.turns(unread):
-                self.read[record.number] = record
+            for turn in self.branch.turns(unread):
+                self.read[turn.number] = turn
         return tuple(filter(None, map(self.read.get, wanted)))
 
-    def messages(self, record: StoredTurn) -> tuple[Message, ...]:
-        """Return the messages of a record as they were sent, recalled text included."""
+    def messages(self, turn: StoredTurn) -> tuple[Message, ...]:
+        """Return the messages of a turn as they were sent, recalled text included."""
         return tuple(
             restored(message, self.recall) if message.type == "tool" else message
-            for message in record.messages
+            for message in turn.messages
         )
 
     def recall(self, quoted: Recalled) -> str | list[dict[str, str]]:
@@ -104,7 +104,7 @@ class ArchiveView:
         """Return the messages of a visible turn, the running one included, as they are stored."""
         if turn == self.running.number:
             return tuple(self.running.messages)
-        return tuple(message for record in self.turns([turn]) for message in record.messages)
+        return tuple(message for stored in self.turns([turn]) for message in stored.messages)
 
     def effort(self, effort_id: str, events: Sequence[Event]) -> Effort | None:
         """Return an effort after these `events` of the running turn, None if there is none.

@@ -24,7 +24,7 @@ from .turn.recovery import commit, recovered
 from .turn.session import session_of
 from .turn.state import TurnState
 from .turn.tracing import trace_metadata
-from .turn.turn import command_group, correction, load_turn
+from .turn.turn import command_to_store, correction, load_turn
 from .turn.updates import efforts_update, texts_of, tip_of, tip_update, with_costs
 
 
@@ -80,10 +80,10 @@ def commit_command(
         return {}
     work, tip = load_turn(state, runtime, parts), tip_of(state)
     archive, session = parts.archive, work.view.session
-    record = commit(archive, session, tip, command_group(state), parts.embedder)
-    if record.beside or touches_attention(record):
+    turn = commit(archive, session, tip, command_to_store(state), parts.embedder)
+    if turn.beside or touches_attention(turn):
         parts.memories_changed(session)
     rest = replace(work.state, events=())
-    after = replace(work, state=rest, view=past(archive, session, record.tip))
+    after = replace(work, state=rest, view=past(archive, session, turn.tip))
     plan = new_plan(after, "command").packed()
-    return {**tip_update(record.tip), "events": [], "command": "", "plan": plan}
+    return {**tip_update(turn.tip), "events": [], "command": "", "plan": plan}

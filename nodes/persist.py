@@ -25,7 +25,7 @@ from .turn.parts import READ_CACHE_SECONDS, AgentParts
 from .turn.recovery import commit
 from .turn.state import TurnState
 from .turn.tracing import spanned
-from .turn.turn import group, key_of, left_rounds, running, running_turn
+from .turn.turn import key_of, left_rounds, running, running_turn, turn_to_store
 from .turn.updates import commit_update, tip_of
 
 _log = logging.getLogger("ebbtide.embeddings")
@@ -42,25 +42,25 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
     with parts.archive.together(READ_CACHE_SECONDS):
         fixed = _fixed(state, work.settings, parts)
         events = (*fixed, *language_event(work.settings.language))
-        record = _committed(state, messages, work.view.session, parts, events)
+        turn = _committed(state, messages, work.view.session, parts, events)
         with CACHES:
             cache = parts.turn_caches.pop(key_of(state, runtime, work.settings), None)
         stored: dict[str, Any] = {"fixed": fixed[0]["digest"]} if fixed else {}
-        if cache is not None and (line := _at_once(record, cache.began)):
+        if cache is not None and (line := _at_once(turn, cache.began)):
             runtime.stream_writer({"banner": line})
             stored["banners"] = [*work.state.banners, line]
         if (smaller := archived(state["messages"])) is not None:
             stored["messages"] = Overwrite(smaller)
-        return {**commit_update(record, str(messages[-1].id)), **stored}
+        return {**commit_update(turn, str(messages[-1].id)), **stored}
 
 
-def _at_once(record: StoredTurn, began: str) -> str:
+def _at_once(turn: StoredTurn, began: str) -> str:
     """Return the banner that names this turn and another one that was answered meanwhile."""
-    other, at = record.beside or (Tip(), "")
+    other, at = turn.beside or (Tip(), "")
     if at < began:
         return ""
-    short = {"branch": record.id[:SHORT_ID], "beside": other.id[:SHORT_ID]}
-    return banner_of("at_once", turn=record.number, other=other.turn, **short)
+    short = {"branch": turn.id[:SHORT_ID], "beside": other.id[:SHORT_ID]}
+    return banner_of("at_once", turn=turn.number, other=other.turn, **short)
 
 
 def _fixed(
@@ -83,19 +83,19 @@ def _committed(
     """Commit the running turn with these events and its cost, embed it, and invalidate caches."""
     archive, tip = parts.archive, tip_of(state)
     # Also a turn that ends with a result: of a tool that answers directly, or structured output.
-    turn = group(state, messages, left_rounds(archive, session, state), is_done=True)
+    turn = turn_to_store(state, messages, left_rounds(archive, session, state), is_done=True)
     turn = replace(turn, events=(*turn.events, *events))
     if "context_report" in state:
         # The cost is compared with what the application would send without a memory.
         spent = cost(as_users_see(turn.messages), parts.alone, parts.count, MEMORY_TOOLS)
         turn = replace(turn, events=(*turn.events, spent))
-    record = commit(archive, session, tip, turn, parts.embedder)
+    stored = commit(archive, session, tip, turn, parts.embedder)
     if parts.embedder is not None:
         try:  # the next turn embeds what fails here
             archive.embed(session, parts.embedder, EMBEDDED_TURNS)
         except (EmbeddingError, ArchiveError, OSError) as error:
             _log.warning("session %r has turns without a vector: %s", session.thread, error)
     # Attention elsewhere is a cache: a turn that follows an older one concludes other efforts.
-    if parts.attention is not None and (record.beside or touches_attention(record)):
+    if parts.attention is not None and (stored.beside or touches_attention(stored)):
         parts.memories_changed(session)
-    return record
+    return stored

@@ -72,7 +72,7 @@ class Talk:
 
     def said(self, values: dict[str, Any]) -> list[str]:
         """Return the user messages of the turns that a state can see."""
-        messages = [m for record in self.records(values) for m in record.messages]
+        messages = [m for turn in self.records(values) for m in turn.messages]
         return [text(m) for m in messages if m.type == "human"]
 
     @property

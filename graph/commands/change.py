@@ -174,8 +174,8 @@ def _ends_with_command(thread: Thread) -> bool:
         return not thread.unfinished
     tip = tip_of(state)
     return any(
-        record.status == "command" and record.id == tip.id
-        for record in archive.at(thread.session, tip).turns([tip.turn], commands=True)
+        turn.status == "command" and turn.id == tip.id
+        for turn in archive.at(thread.session, tip).turns([tip.turn], commands=True)
     )
 
 
@@ -224,15 +224,15 @@ def rebuild_anchor(
         thread.checked("anchor")
     shown_parts = next_context(thread).parts
     turns = {part.turn for part in shown_parts if part.name == "turns" and part.turn is not None}
-    records = thread.view.turns(sorted(turns))
+    stored_turns = thread.view.turns(sorted(turns))
     answer = ""
-    if model and records:
+    if model and stored_turns:
         try:
-            answer = thread.asked(_ask_for_anchor(thread, records))
+            answer = thread.asked(_ask_for_anchor(thread, stored_turns))
         except AnswerError as error:
             _log.warning("the model gave no anchor: %s", error)
     new_block = newest(answer)
-    fields = new_block or _newest_block(records)
+    fields = new_block or _newest_block(stored_turns)
     if fields is None:
         return Rebuilt(thread.state.get("anchor", {}), "none")
     anchor = limited(fields, ANCHOR_TOKENS, thread.parts.count)
@@ -241,21 +241,21 @@ def rebuild_anchor(
     return Rebuilt(anchor, "model" if new_block else "block")
 
 
-def _newest_block(records: Sequence[StoredTurn]) -> dict[str, str] | None:
+def _newest_block(turns: Sequence[StoredTurn]) -> dict[str, str] | None:
     """Return the newest complete state block in the model's answers, None without one."""
-    messages = (message for turn in reversed(records) for message in reversed(turn.messages))
+    messages = (message for turn in reversed(turns) for message in reversed(turn.messages))
     answers = (message.content for message in messages if message.type == "ai")
     blocks = (newest(answer, complete=True) for answer in answers)
     return next(filter(None, blocks), None)
 
 
-def _ask_for_anchor(thread: Thread, records: Sequence[StoredTurn]) -> Asks[str]:
+def _ask_for_anchor(thread: Thread, turns: Sequence[StoredTurn]) -> Asks[str]:
     """Ask the model for an anchor of these turns; of a log that is too long it gets the end."""
     count = thread.parts.count
     fences = fences_of(thread.parts.archive, thread.session, count)
     instructions = render("rebuild_anchor", limit=ANCHOR_TOKENS, key=fences.key)
     empty = Question("anchor", instructions, fences.around("conversation", ""))
-    log = transcript(records)
+    log = transcript(turns)
     end = log[fit_end(log, empty.log_room(thread.settings.context_budget, count), count) :]
     answer: str = yield replace(empty, log=fences.around("conversation", end))
     return answer

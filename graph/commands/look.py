@@ -85,8 +85,8 @@ def messages(agent: Agent, config: RunnableConfig, page: int = 1) -> TurnPage:
     if type(page) is not int or not 1 <= page <= pages:
         raise CommandError(f"there is no page {page!r}: the pages are 1-{pages}")
     newest = last - (page - 1) * PAGE
-    records = thread.view.turns(range(max(1, newest - PAGE + 1), newest + 1))
-    return TurnPage(tuple(map(_line, reversed(records))), page, pages)
+    turns = thread.view.turns(range(max(1, newest - PAGE + 1), newest + 1))
+    return TurnPage(tuple(map(_line, reversed(turns))), page, pages)
 
 
 def verify(agent: Agent, config: RunnableConfig) -> tuple[Finding, ...]:
@@ -112,9 +112,9 @@ def verify(agent: Agent, config: RunnableConfig) -> tuple[Finding, ...]:
     return (*archive.verify(session), *unnamed)
 
 
-def _line(record: StoredTurn) -> TurnLine:
-    said = first_words(record.messages, _SHOWN)
-    return TurnLine(record.number, record.efforts, record.at, said, record.status)
+def _line(turn: StoredTurn) -> TurnLine:
+    said = first_words(turn.messages, _SHOWN)
+    return TurnLine(turn.number, turn.efforts, turn.at, said, turn.status)
 
 
 def efforts(agent: Agent, config: RunnableConfig) -> Mapping[str, Any]:
@@ -185,9 +185,9 @@ def _shown_turns(
 ) -> list[BaseMessage]:
     """Return the messages of turns as the user saw them, each marked with its turn."""
     view, running_turn = thread.view, thread.tip.turn + 1
-    records = view.turns([turn for turn in turns if turn < running_turn])
+    stored_turns = view.turns([turn for turn in turns if turn < running_turn])
     chosen: list[tuple[int, str, Sequence[Message]]]
-    chosen = [(record.number, record.status, view.messages(record)) for record in records]
+    chosen = [(stored.number, stored.status, view.messages(stored)) for stored in stored_turns]
     if running_messages and running_turn in turns:
         state, whole = thread.state, stored_form(running_messages)
         if state.get("turn", 0) == running_turn:

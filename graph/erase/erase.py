@@ -259,8 +259,8 @@ def _summary_again(thread: Thread, tip: Tip, effort: Effort) -> Effort | None:
     parts, session = thread.parts, thread.session
     branch = parts.archive.at(session, tip)
     turns = branch.turns_of(effort.id)
-    records = branch.turns([turn for turn in turns if turn <= effort.turn])
-    log = [record for record in records if record.status != "erased"]
+    stored_turns = branch.turns([turn for turn in turns if turn <= effort.turn])
+    log = [stored for stored in stored_turns if stored.status != "erased"]
     fences = fences_of(parts.archive, session, parts.count)
     try:
         return thread.asked(summarise(effort, log, parts.settings, fences))
@@ -342,8 +342,8 @@ def _rebuilt(thread: Thread) -> TurnState:
 def _messages_around(thread: Thread) -> list[BaseMessage]:
     """Return the messages of the graph around an agent without those that no turn has any more."""
     view, archived = thread.view, dict[str | None, BaseMessage]()
-    for record in every_turn(view.archive, view.session, view.tip):
-        archived |= {message.id: message for message in stored_messages(view, record)}
+    for turn in every_turn(view.archive, view.session, view.tip):
+        archived |= {message.id: message for message in stored_messages(view, turn)}
     new, messages = unarchived(thread.state), [*thread.values.get("messages", [])]
     old = messages[: len(messages) - len(new)]
     return [*(archived[message.id] for message in old if message.id in archived), *new]

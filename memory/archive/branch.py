@@ -21,7 +21,7 @@ from ..serialised import clean
 from ..turn import Session, StoredTurn, Tip
 from .database import Database
 from .index import any_of, look_up
-from .lineage import RECORDS, Lineage, SessionRow, Snapshot, weight
+from .lineage import KEPT_TURNS, Lineage, SessionRow, Snapshot, weight
 from .protocol import Branch, EffortList, Found, Pointing, Saved
 from .query import pointing
 from .rows import state_of
@@ -82,7 +82,7 @@ class Reader:
         self._database, self._thread = database, _ThreadState()
         self._sessions: LRUCache[Any, tuple[float, SessionRow]] = LRUCache(_SNAPSHOTS)
         self._snapshots: LRUCache[Any, Snapshot] = LRUCache(_SNAPSHOTS)
-        self._records: LRUCache[Any, StoredTurn] = LRUCache(RECORDS, weight)
+        self._kept: LRUCache[Any, StoredTurn] = LRUCache(KEPT_TURNS, weight)
 
     @contextmanager
     def together(self, since: float = 0.0) -> Iterator[None]:
@@ -137,15 +137,15 @@ class Reader:
             return self._snapshots.get((self._edition(session), tip))
 
     def take(
-        self, session: Session, row: SessionRow, record: StoredTurn, snapshot: Snapshot, at: float
+        self, session: Session, row: SessionRow, turn: StoredTurn, snapshot: Snapshot, at: float
     ) -> None:
         """Cache what was just committed after all turns of a session, so that it is not read."""
         after = replace(row, turns=row.turns + 1, newest=snapshot.row)
         edition = self._edition(row)
         with CACHES:
-            if record.status != "command":
-                self._records[edition, snapshot.segments[0].run, record.number] = record
-            self._snapshots[edition, record.tip] = snapshot
+            if turn.status != "command":
+                self._kept[edition, snapshot.segments[0].run, turn.number] = turn
+            self._snapshots[edition, turn.tip] = snapshot
             self._sessions[self._database.opened, session] = at, after
         if self._thread.depth:
             self._thread.moment = Moment(self._database, sessions={session: after})
@@ -160,7 +160,7 @@ class Reader:
         """Empty the caches: something in them was erased, or the archive is closed."""
         self.rewritten = monotonic()
         with CACHES:
-            for cache in (self._sessions, self._snapshots, self._records):
+            for cache in (self._sessions, self._snapshots, self._kept):
                 cache.clear()
 
     def _read_once(
@@ -210,7 +210,7 @@ class Reader:
         """Return the lineage of a tip in a moment."""
         if (lineage := moment.lineages.get((session.id, tip))) is None:
             snapshot, edition = self._snapshot(moment, session, tip), self._edition(session)
-            lineage = Lineage(moment.connection, session, snapshot, self._records, edition)
+            lineage = Lineage(moment.connection, session, snapshot, self._kept, edition)
             moment.lineages[session.id, tip] = lineage
         return lineage
 
@@ -229,7 +229,7 @@ class Reader:
         return snapshot
 
     def _edition(self, session: SessionRow) -> tuple[int, int, int]:
-        """Return a value that changes when a record of the session is rewritten."""
+        """Return a value that changes when a turn of the session is rewritten."""
         return (self._database.opened, session.id, session.rewritten)
 
 

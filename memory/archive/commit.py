@@ -1,4 +1,4 @@
-"""Committing a turn: its record and the rows that are derived from it, in one transaction.
+"""Committing a turn: its turn and the rows that are derived from it, in one transaction.
 
 All that grows with its messages is computed before the transaction (`Prepared`).
 """
@@ -109,12 +109,12 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A record as it is stored, with its own snapshot and the snapshot of its parent.
+    """A turn as it is stored, with its own snapshot and the snapshot of its parent.
 
-    `before` is None if the record was stored before.
+    `before` is None if the turn was stored before.
     """
 
-    record: StoredTurn
+    turn: StoredTurn
     snapshot: Snapshot
     before: Snapshot | None = None
 
@@ -122,15 +122,15 @@ class Committed:
 def commit(
     connection: Connection, session: SessionRow, tip: Tip, new: Prepared, snapshot: Snapshot | None
 ) -> Committed:
-    """Write a prepared group after `tip`, once; `snapshot` is of the tip, None if none is cached.
+    """Write a prepared turn after `tip`, once; `snapshot` is of the tip, None if none is cached.
 
     A turn's number is the one after its parent's, a command's that of its parent, whatever the
     tip says. Raises `TipNotFoundError` if the user has no turn of the tip.
     """
     stored = connection.execute(_STORED, {"of_session": session.id, "id": new.turn.id}).first()
     if stored is not None:  # what was committed first stays, even if its events differ
-        record = turn_of(stored)
-        return Committed(record, cast("Snapshot", Snapshot.of(connection, session, record.tip)))
+        turn = turn_of(stored)
+        return Committed(turn, cast("Snapshot", Snapshot.of(connection, session, turn.tip)))
     if snapshot is None:
         snapshot = Snapshot.of(connection, session, tip)
     parents = snapshot.segments[:1] if snapshot else ()
@@ -164,13 +164,13 @@ def session_row(connection: Connection, session: Session) -> SessionRow:
 def write(
     connection: Connection, session: SessionRow, new: Prepared, snapshot: Snapshot
 ) -> Snapshot:
-    """Write a record after the snapshot of its parent, with the rows by which it is found."""
-    record, number = new.turn, turn_id(session.id, session.turns + 1)
-    segments = _segments(connection, session.id, record, snapshot)
+    """Write a turn after the snapshot of its parent, with the rows by which it is found."""
+    turn, number = new.turn, turn_id(session.id, session.turns + 1)
+    segments = _segments(connection, session.id, turn, snapshot)
     run, place = segments[0].run, segments[0].last
     lineage = Lineage(lambda: connection, session, snapshot)
-    names = [*{effort.id: effort for effort in left_by(record)}]
-    at = {"run": run, "place": place, "turn": record.number}
+    names = [*{effort.id: effort for effort in left_by(turn)}]
+    at = {"run": run, "place": place, "turn": turn.number}
     row = {
         **new.row,
         **at,
@@ -180,13 +180,13 @@ def write(
         "efforts_seen": lineage.effort_count() + len(names) - len(lineage.efforts_named(names)),
         "block": None if new.anchor is None else _block(connection, number, new.anchor, snapshot),
     }
-    if record.status == "command":  # found like the turn that it follows
+    if turn.status == "command":  # found like the turn that it follows
         row["end"] = connection.execute(_END, {"number": snapshot.row}).scalar() or ""
     connection.execute(insert(turns), row)
-    if rows := [{"effort": effort, **at} for effort in listed_under(record)]:
+    if rows := [{"effort": effort, **at} for effort in listed_under(turn)]:
         connection.execute(insert(members), rows)
     add_terms(connection, said, (session.user, number), new.said)
-    add_changes(connection, session, {"id": number, **at}, record, new.headed)
+    add_changes(connection, session, {"id": number, **at}, turn, new.headed)
     attachments.put(connection, session.user, number, new.files)
     if new.refers:
         attachments.refer(connection, session.user, number, new.refers)
@@ -194,25 +194,25 @@ def write(
         own = {"user": session.user, "row": number}
         connection.execute(parts.JOIN, [{**own, **part} for part in new.parts])
     counted = {"session": session.id, "count": session.turns + 1, "newest_row": number}
-    connection.execute(_UPDATE_SESSION, {**counted, "after": f'"{record.parent}"'})
-    return snapshot.after(record, number, segments)
+    connection.execute(_UPDATE_SESSION, {**counted, "after": f'"{turn.parent}"'})
+    return snapshot.after(turn, number, segments)
 
 
 def add_changes(
     connection: Connection,
     session: SessionRow,
     at: Mapping[str, int],
-    record: StoredTurn,
+    turn: StoredTurn,
     terms: Rows,
 ) -> None:
-    """Write the changes of efforts in a record with the `terms` of their headings.
+    """Write the changes of efforts in a turn with the `terms` of their headings.
 
-    `at` has the id, run, place and turn of the record's row.
+    `at` has the id, run, place and turn of the turn's row.
     """
-    place = {"owner": session.user, "session": session.id, **at, "at": record.at}
+    place = {"owner": session.user, "session": session.id, **at, "at": turn.at}
     rows: list[dict[str, Any]] = []
-    for event in record.events:
-        effort = changed(event, record.number)
+    for event in turn.events:
+        effort = changed(event, turn.number)
         if effort is not None:
             change = {"effort": effort.id, "status": effort.status, "entry": packed(event)}
             rows.append({**place, "id": passage_id(at["id"], len(rows)), **change})
@@ -231,16 +231,16 @@ def _block(connection: Connection, number: int, text: str, snapshot: Snapshot) -
 
 
 def _segments(
-    connection: Connection, session: int, record: StoredTurn, snapshot: Snapshot
+    connection: Connection, session: int, turn: StoredTurn, snapshot: Snapshot
 ) -> tuple[Segment, ...]:
-    """Return the segments of a record after those of its parent; extend a run, or begin one."""
+    """Return the segments of a turn after those of its parent; extend a run, or begin one."""
     before = snapshot.segments
     place = before[0].last + 1 if before else 1
     if before and before[0].session == session:
         end = {"of_run": before[0].run, "newest_place": place}
         if connection.execute(_EXTEND_RUN, end).rowcount:
-            own = before[0]._replace(last=place, turn=record.number)
+            own = before[0]._replace(last=place, turn=turn.number)
             return (own, *before[1:])
     row = {"session": session, "ancestors": json.dumps(before), "first": place, "last": place}
     (run,) = connection.execute(insert(runs).values(row)).inserted_primary_key or (0,)
-    return (Segment(run, session, place, record.number), *before)
+    return (Segment(run, session, place, turn.number), *before)

@@ -42,7 +42,7 @@ from .schema import (
 from .schema import facts as fact_rows
 
 _CHUNK = 500
-"""Records that are read at once, so that a long session is never in memory as a whole."""
+"""Turns that are read at once, so that a long session is never in memory as a whole."""
 
 _COLUMNS = (
     *STORED_TURN,
@@ -122,12 +122,12 @@ class Scope:
         row = self.lineage(tip).row(turn, *_COLUMNS)
         if row is None:
             raise TurnNotFoundError(turn, tip.turn)
-        records = {str(row.hash): turn_of(row)}
+        stored_turns = {str(row.hash): turn_of(row)}
         for other in self.turns():  # commands go with the turn that they follow
-            follows = other.parent in records or (turn == 1 and other.turn == 0)
+            follows = other.parent in stored_turns or (turn == 1 and other.turn == 0)
             if other.status == "command" and follows:
-                records[other.hash] = turn_of(other)
-        targets = [_target(self, record) for record in records.values()]
+                stored_turns[other.hash] = turn_of(other)
+        targets = [_target(self, stored) for stored in stored_turns.values()]
         self.count_rewritten()
         efforts, having = set[str](), set[int]()
         for target in reversed(targets):  # what a command has from the turn goes with the turn
@@ -138,7 +138,7 @@ class Scope:
         facts.forget(
             self.connection,
             self.row.user,
-            fact_rows.c.hash.in_(records),
+            fact_rows.c.hash.in_(stored_turns),
             index.among(fact_rows.c.session, self.sessions),
         )
         attachments.forget(
@@ -153,7 +153,7 @@ class Scope:
         parts.forget(self.connection, self.row.user, self.session, nonces)
         to_sweep(self.connection)
         stale, elsewhere = _stale(self, efforts), _elsewhere(self, having)
-        events = (event for record in records.values() for event in record.events)
+        events = (event for stored in stored_turns.values() for event in stored.events)
         opened = tuple(event["effort"] for event in events if event["type"] == "opened")
         quoting = {*targets[0].quoted_by(map(turn_of, self.turns()))}
         quoted = tuple(sorted(quoting, key=attrgetter("turn", "id")))
@@ -175,11 +175,11 @@ class Scope:
                 return event
             return {key: value for key, value in event.items() if key != "stale"} | fresh
 
-        record = turn_of(row)
-        after = replace(record, events=tuple(map(renewed, record.events)))
-        if after != record:
+        turn = turn_of(row)
+        after = replace(turn, events=tuple(map(renewed, turn.events)))
+        if after != turn:
             self.count_rewritten()
-            _put(self, row, record, after)
+            _put(self, row, turn, after)
             values = {"keywords": packed(effort.keywords), "base": effort.importance}
             own = _of_memory(self, self.session, effort.id)
             self.connection.execute(update(memories).where(*own).values(values))
@@ -218,14 +218,14 @@ def to_sweep(connection: Connection) -> None:
     connection.execute(update(version).values(sweep=version.c.sweep + 1))
 
 
-def _target(scope: Scope, record: StoredTurn) -> Target:
+def _target(scope: Scope, turn: StoredTurn) -> Target:
     """Return the turn to erase with what its erasure must know of the turn before it."""
-    past = scope.lineage(Tip(record.number - (record.status != "command"), record.parent))
-    of_parent = turns.c.hash == record.parent, index.among(turns.c.session, scope.sessions)
+    past = scope.lineage(Tip(turn.number - (turn.status != "command"), turn.parent))
+    of_parent = turns.c.hash == turn.parent, index.among(turns.c.session, scope.sessions)
     parent = scope.connection.execute(select(ANCHOR).where(*of_parent)).first()
-    rows = past.changes([event["effort"] for event in record.events if "effort" in event])
+    rows = past.changes([event["effort"] for event in turn.events if "effort" in event])
     efforts = {name: effort_of(row) for name, row in rows.items()}
-    return Target(record, efforts, anchor_of(parent))
+    return Target(turn, efforts, anchor_of(parent))
 
 
 def _bury(scope: Scope, target: Target) -> dict[tuple[int, int], Carried]:
@@ -234,24 +234,24 @@ def _bury(scope: Scope, target: Target) -> dict[tuple[int, int], Carried]:
     Return by run and place what each of them carried. A turn of a copied thread may precede one of
     a session that is read before it, so all are read once for each session.
     """
-    buried, reached = target.record.id, dict[tuple[int, int], Carried]()
+    buried, reached = target.turn.id, dict[tuple[int, int], Carried]()
     carried, anchors = {buried: target.carried()}, dict[str, dict[str, str]]()
     for _ in scope.sessions:
         for row in scope.turns():
             origin = buried if row.hash == buried else row.parent
             if origin not in carried or (row.run, row.place) in reached:
                 continue
-            record, before = turn_of(row), carried[origin]
+            turn, before = turn_of(row), carried[origin]
             if row.hash != buried:
-                after, before = target.without(record, before)
+                after, before = target.without(turn, before)
             else:
-                after = record if target.erased else target.tombstone()
-            if after != record:
-                _put(scope, row, record, after)
+                after = turn if target.erased else target.tombstone()
+            if after != turn:
+                _put(scope, row, turn, after)
             if row.block == row.id:  # else it is its parent's
                 anchor = anchor_of(row)
                 if target.erased and row.hash != buried:
-                    before = before.with_leftovers(anchor, record, anchors[origin])
+                    before = before.with_leftovers(anchor, turn, anchors[origin])
                 anchors[row.hash] = _emptied_block(scope, row, target.remaining(anchor, before))
             else:
                 anchors[row.hash] = anchors.get(origin, {**target.anchor}) if row.block else {}
@@ -268,7 +268,7 @@ def _emptied_block(scope: Scope, row: Any, left: dict[str, str]) -> dict[str, st
 
 
 def _put(scope: Scope, row: Any, before: StoredTurn, after: StoredTurn) -> None:
-    """Overwrite a record with one that lost text, and index that one for search."""
+    """Overwrite a turn with one that lost text, and index that one for search."""
     connection = scope.connection
     unpost(scope, row.id, before)
     for table in (vectors, heading_vectors):
@@ -290,12 +290,12 @@ def _put(scope: Scope, row: Any, before: StoredTurn, after: StoredTurn) -> None:
     add_changes(connection, session, place, after, index.headings(after))
 
 
-def unpost(scope: Scope, turn: int, record: StoredTurn) -> None:
+def unpost(scope: Scope, turn: int, stored: StoredTurn) -> None:
     """Take the terms of a turn, and of its changes of efforts, out of the search index."""
     connection, of = scope.connection, (scope.row.user, turn)
-    terms = index.postings(passages(record.messages), index.preset(record))
+    terms = index.postings(passages(stored.messages), index.preset(stored))
     index.remove_terms(connection, said, of, terms)
-    index.remove_terms(connection, headed, of, index.headings(record))
+    index.remove_terms(connection, headed, of, index.headings(stored))
 
 
 def _elsewhere(scope: Scope, reached: Iterable[int]) -> tuple[Session, ...]:
@@ -327,7 +327,7 @@ def _empty_compressions(
     scope: Scope, target: Target, reached: Mapping[tuple[int, int], Carried]
 ) -> None:
     """Empty compressions of logs that have the turn, and delete the logs of their making."""
-    connection, turn = scope.connection, target.record.number
+    connection, turn = scope.connection, target.turn.number
     for row in scope.rows(compressions, "place"):
         carried = reached.get((row.run, row.place), Carried())
         compression = from_data(json.loads(unzipped(row.made)))

@@ -44,36 +44,36 @@ class Said:
         return tuple(item for item in self.items if item.field == "Rules")
 
 
-def items_of(record: StoredTurn, state: Mapping[str, Any] | None) -> tuple[Item, ...]:
+def items_of(turn: StoredTurn, state: Mapping[str, Any] | None) -> tuple[Item, ...]:
     """Return what the state block after a turn says; a cut one is read as the model wrote it."""
-    written = [event["anchor"] for event in record.events if event["type"] == "anchored"]
+    written = [event["anchor"] for event in turn.events if event["type"] == "anchored"]
     if not written:
         return items((state or {}).get("memory", {}).get("anchor") or {})
-    raw = [newest(one.content) for one in record.messages if one.type == "ai"]
+    raw = [newest(one.content) for one in turn.messages if one.type == "ai"]
     return items(next(filter(None, reversed(raw)), written[-1]))
 
 
 def said_of(
     connection: Connection,
-    record: StoredTurn,
+    turn: StoredTurn,
     state: Mapping[str, Any] | None,
     said: tuple[Item, ...],
     parent: int,
 ) -> Said:
     """Return what a turn says, its `items_of`; `parent` is the id of the row that it follows."""
-    written = any(event["type"] == "anchored" for event in record.events)
+    written = any(event["type"] == "anchored" for event in turn.events)
     if not written and not any(item.field == "Rules" for item in said):
         return Said(said, (), anchored=False, shown=frozenset(), first_of_day=False)
     row = connection.execute(select(turns.c.at, ANCHOR).where(turns.c.id == parent)).first()
     earlier = anchor_of(row)
     before = tuple(item for item in items(earlier) if not item.text.endswith("…"))
     shown = frozenset((state or {}).get("memory", {}).get("summaries") or ())
-    is_first = row is None or row.at[:10] != record.at[:10]
+    is_first = row is None or row.at[:10] != turn.at[:10]
     return Said(said, before, written, shown, is_first)
 
 
 def remember(
-    connection: Connection, session: Session, lineage: Lineage, record: StoredTurn, said: Said
+    connection: Connection, session: Session, lineage: Lineage, turn: StoredTurn, said: Said
 ) -> None:
     """Write what a turn's block does to the facts and rules of its user.
 
@@ -93,12 +93,12 @@ def remember(
             own = row_of(known.user, memory_id)
             connection.execute(update(memories).where(*own).values(accessed))
         elif fold(item.text) not in before:  # else it is as it was, or was deleted by hand
-            known.store(memory_id or fact_id(session, record.number, number), item, lineage, record)
+            known.store(memory_id or fact_id(session, turn.number, number), item, lineage, turn)
     for memory_id in stood - known.names(said.items):
         put(connection, known.user, memory_id, None, None)
     of_rules = among(memories.c.memory, known.names(said.rules))
     renewed = update(memories).where(memories.c.owner == known.user, of_rules)
-    connection.execute(renewed.values(created=moment(record.at).isoformat()))
+    connection.execute(renewed.values(created=moment(turn.at).isoformat()))
 
 
 def move(connection: Connection, lineage: Lineage, said: Said) -> None:
@@ -146,15 +146,15 @@ class _Known:
     def names(self, said: Iterable[Item]) -> set[str]:
         return {name for item in said if (name := self.name(item.text))}
 
-    def store(self, memory_id: str, item: Item, lineage: Lineage, record: StoredTurn) -> None:
+    def store(self, memory_id: str, item: Item, lineage: Lineage, turn: StoredTurn) -> None:
         """Store an item that a turn said."""
         text = clean(item.text)
-        values = {"session": lineage.session.id, "turn": record.number, "at": record.at}
+        values = {"session": lineage.session.id, "turn": turn.number, "at": turn.at}
         values |= {"field": item.field, "text": text}
-        key = {"owner": self.user, "memory": memory_id, "hash": record.id}
+        key = {"owner": self.user, "memory": memory_id, "hash": turn.id}
         statement = upsert(self.connection, facts).values(**key, **values)
         self.connection.execute(statement.on_conflict_do_update(index_elements=[*key], set_=values))
-        at = moment(record.at)
+        at = moment(turn.at)
         memory = Memory(memory_id, BASE[item.field], at, keywords_of(text))
         put(self.connection, self.user, memory_id, memory, None)
         fresh = _Known.of(self.connection, self.user)

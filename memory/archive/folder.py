@@ -69,11 +69,11 @@ def _files(session: WholeSession) -> dict[str, list[Mapping[str, Any]]]:
     return files
 
 
-def _efforts_of(record: StoredTurn) -> Sequence[str]:
+def _efforts_of(turn: StoredTurn) -> Sequence[str]:
     """Return the efforts of a turn, and those that a command by hand did something with."""
-    if record.status != "command":
-        return record.efforts
-    named = dict.fromkeys(str(event.get("effort", "")) for event in record.events)
+    if turn.status != "command":
+        return turn.efforts
+    named = dict.fromkeys(str(event.get("effort", "")) for event in turn.events)
     return [name for name in named if name and not is_qualified(name)]
 
 
@@ -84,15 +84,15 @@ def _contents(session: WholeSession) -> Iterator[Any]:
             yield message.content
 
 
-def _line(record: StoredTurn) -> Mapping[str, Any]:
+def _line(turn: StoredTurn) -> Mapping[str, Any]:
     """Return a turn as a line; branches are told by `id` and `parent`."""
     return {
-        "turn": record.number,
-        "id": record.id,
-        "parent": record.parent,
-        "efforts": record.efforts,
-        "status": record.status,
-        "at": record.at,
-        "messages": record.messages,
-        "events": record.events,
+        "turn": turn.number,
+        "id": turn.id,
+        "parent": turn.parent,
+        "efforts": turn.efforts,
+        "status": turn.status,
+        "at": turn.at,
+        "messages": turn.messages,
+        "events": turn.events,
     }

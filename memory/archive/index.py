@@ -89,10 +89,10 @@ def postings(parts: Sequence[Passage], language: str) -> Rows:
     return [(place, _spaced(terms)) for place, terms in enumerate(by_passage) if terms]
 
 
-def headings(record: StoredTurn) -> Rows:
+def headings(turn: StoredTurn) -> Rows:
     """Return the places of a turn's changes of efforts with the terms of the headings."""
-    language = preset(record)
-    return [*enumerate(_spaced(heading(effort, language)) for effort in left_by(record))]
+    language = preset(turn)
+    return [*enumerate(_spaced(heading(effort, language)) for effort in left_by(turn))]
 
 
 def places(turn: int) -> tuple[int, int]:

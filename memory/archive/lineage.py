@@ -1,4 +1,4 @@
-"""What a tip sees of its session: records, efforts and compressions.
+"""What a tip sees of its session: turns, efforts and compressions.
 
 A question costs as much in a long session as in a short one: a lineage seldom has more than one
 run, so that one statement answers it. Statements are built once, since building one takes
@@ -55,16 +55,16 @@ _MOST_EFFORTS = 500
 """Efforts, and answers about one effort each, that stay cached after a turn: more than are ever in
 a context. Without a bound what each turn copies would grow with the session."""
 
-RECORDS = 500
-"""Records that are cached, of all sessions together; a large one counts as several."""
+KEPT_TURNS = 500
+"""Turns that are cached, of all sessions together; a large one counts as several."""
 
 _LARGE = 50_000
-"""Characters of each further record that a large one counts as."""
+"""Characters of each further turn that a large one counts as."""
 
 
-def weight(record: StoredTurn) -> int:
-    """Return as how many records one counts in the cache."""
-    return min(RECORDS, 1 + length(record.messages) // _LARGE)
+def weight(turn: StoredTurn) -> int:
+    """Return as how many turns one counts in the cache."""
+    return min(KEPT_TURNS, 1 + length(turn.messages) // _LARGE)
 
 
 _SPARE = 8
@@ -162,7 +162,7 @@ def _turns(*columns: Any) -> Select[Any]:
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """A session: its id, its user's id, how many records it has, how often some were rewritten.
+    """A session: its id, its user's id, how many turns it has, how often some were rewritten.
 
     `newest` is the id of the row that was committed last, 0 for none.
     """
@@ -243,30 +243,30 @@ class Snapshot:
         last = row.turn if until is None else min(until, row.turn)
         return cls((own, *ancestors), last, number)
 
-    def after(self, record: StoredTurn, row: int, segments: tuple[Segment, ...]) -> "Snapshot":
+    def after(self, turn: StoredTurn, row: int, segments: tuple[Segment, ...]) -> "Snapshot":
         """Return the snapshot of the turn that was committed to a row, so that it is not read."""
         # Other threads add to both.
         answers, efforts = _bounded(self.answers.copy()), self.efforts.copy()
         changed_now: dict[str, Effort] = {}
-        for effort in reversed(left_by(record)):
+        for effort in reversed(left_by(turn)):
             changed_now.setdefault(effort.id, effort)
         older = {
             name: effort for name, effort in efforts.items() if effort and name not in changed_now
         }
         known: dict[str, Effort | None] = {**dict([*older.items()][-_MOST_EFFORTS:]), **changed_now}
-        own = {} if record.status == "command" else {record.number: record.id}
+        own = {} if turn.status == "command" else {turn.number: turn.id}
         ids = {**dict([*self.ids.copy().items()][-_MOST_EFFORTS:]), **own}
-        snapshot = Snapshot(segments, record.number, row, known, ids=ids)
+        snapshot = Snapshot(segments, turn.number, row, known, ids=ids)
         if not efforts.keys() >= changed_now.keys():  # how many efforts are new cannot be told
             return snapshot
         new = sum(efforts[name] is None for name in changed_now)
         for (question, arguments), answer in answers.items():
             match question:
                 case "ambient":
-                    numbers = (*answer, record.number) if is_ambient(record) else answer
+                    numbers = (*answer, turn.number) if is_ambient(turn) else answer
                     updated = numbers[max(0, len(numbers) - arguments[0]) :]
                 case "effort_turns":
-                    updated = (*answer, record.number) if arguments[0] in record.efforts else answer
+                    updated = (*answer, turn.number) if arguments[0] in turn.efforts else answer
                 case "effort_count":
                     updated = answer + new
                 case "efforts":
@@ -304,14 +304,14 @@ def _cached(read: Callable[["Lineage", *Ts], T]) -> Callable[["Lineage", *Ts], T
 class Lineage:
     """What one tip of a session sees.
 
-    `records` is a cache that lineages share under `CACHES`. Its keys have the `edition` of the
-    session, which changes when a record loses something.
+    `kept` are turns that lineages share under `CACHES`. Its keys have the `edition` of the
+    session, which changes when a turn loses something.
     """
 
     connect: Callable[[], Connection]
     session: SessionRow
     snapshot: Snapshot
-    records: LRUCache[Any, StoredTurn] = field(default_factory=lambda: LRUCache(RECORDS, weight))
+    kept: LRUCache[Any, StoredTurn] = field(default_factory=lambda: LRUCache(KEPT_TURNS, weight))
     edition: tuple[int, ...] = ()
 
     @property
@@ -347,20 +347,20 @@ class Lineage:
         return [row for row in rows if row.turn <= until and row.place <= last.get(row.run, -1)]
 
     def turns(self, numbers: Sequence[int]) -> tuple[StoredTurn, ...]:
-        """Return the records of these turns, ascending."""
+        """Return the turns with these numbers, ascending."""
         parts = [*self._by_segment(numbers)]
         keys = [(self.edition, one.run, number) for one, part in parts for number in part]
         with CACHES:
-            by_number = {key[-1]: self.records[key] for key in keys if key in self.records}
+            by_number = {key[-1]: self.kept[key] for key in keys if key in self.kept}
         unread = [number for number in numbers if number not in by_number]
         for row in self._rows(unread, (*STORED_TURN, turns.c.run)):
-            record = by_number[row.turn] = turn_of(row)
+            turn = by_number[row.turn] = turn_of(row)
             with CACHES:
-                self.records[self.edition, row.run, row.turn] = record
+                self.kept[self.edition, row.run, row.turn] = turn
         return tuple(by_number[number] for number in sorted(by_number))
 
     def commits(self, numbers: Sequence[int]) -> tuple[StoredTurn, ...]:
-        """Return the records of these turns, each with the commands that follow it, in order."""
+        """Return the turns with these numbers, each with the commands that follow it, in order."""
         seen = [number for number in numbers if number <= self.snapshot.until]
         rows = [self._execute(_COMMITS, segment, numbers=seen) for segment in self.segments[::-1]]
         return tuple(turn_of(row) for part in rows for row in part)
@@ -503,11 +503,11 @@ def effort_of(row: Any) -> Effort:
     return effort
 
 
-def listed_under(record: StoredTurn) -> tuple[str, ...]:
-    """Return under which names the table `members` lists a record; a command is in no log."""
-    return (AMBIENT,) if is_ambient(record) else record.efforts
+def listed_under(turn: StoredTurn) -> tuple[str, ...]:
+    """Return under which names the table `members` lists a turn; a command is in no log."""
+    return (AMBIENT,) if is_ambient(turn) else turn.efforts
 
 
-def is_ambient(record: StoredTurn) -> bool:
-    """Tell whether a record is a turn of no effort."""
-    return not record.efforts and record.status != "command"
+def is_ambient(turn: StoredTurn) -> bool:
+    """Tell whether a turn is a turn of no effort."""
+    return not turn.efforts and turn.status != "command"

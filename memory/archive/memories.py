@@ -213,7 +213,7 @@ def lock(connection: Connection, user: int) -> None:
 
 
 def attend(
-    connection: Connection, session: Session, lineage: Lineage, record: StoredTurn, *, moved: bool
+    connection: Connection, session: Session, lineage: Lineage, turn: StoredTurn, *, moved: bool
 ) -> None:
     """Write what a turn, which `lineage` ends with, does to its user's attention.
 
@@ -221,13 +221,13 @@ def attend(
     found by a search and used, counts an access. `moved`: the turn does not follow the session's
     newest one, so that other efforts are concluded.
     """
-    row, efforts, used = lineage.session, left_by(record), accessed(record.events)
+    row, efforts, used = lineage.session, left_by(turn), accessed(turn.events)
     if efforts or used or moved:
         lock(connection, row.user)
     if moved:
         _renew(session, lineage)
     for effort in efforts:
-        memory = _memory(session, effort, record.at)
+        memory = _memory(session, effort, turn.at)
         put(connection, row.user, qualified(session, effort.id), memory, row.id)
     counted = {"accesses": memories.c.accesses + 1, "attended": FREE}
     for name in used:
@@ -251,10 +251,10 @@ def accessed(events: Sequence[Event]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(used))
 
 
-def touches_attention(record: StoredTurn) -> bool:
+def touches_attention(turn: StoredTurn) -> bool:
     """Tell whether a commit changed the attention of its user, see `attend` and `remember`."""
-    said = any(event["type"] == "anchored" for event in record.events)
-    return bool(left_by(record) or accessed(record.events) or said)
+    said = any(event["type"] == "anchored" for event in turn.events)
+    return bool(left_by(turn) or accessed(turn.events) or said)
 
 
 def _renew(session: Session, lineage: Lineage) -> None:

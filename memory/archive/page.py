@@ -40,46 +40,46 @@ class _Dumper(yaml.SafeDumper):
 _Dumper.add_representer(str, _Dumper.represent_str)
 
 
-def manifest(records: Sequence[StoredTurn]) -> str:
+def manifest(stored_turns: Sequence[StoredTurn]) -> str:
     """Return the efforts of a session as YAML, an entry for each, in the order of their opening.
 
     An effort stands there as the newest branch left it, one that only other branches have as those
-    did. `records` are in the order of their commit.
+    did. `turns` are in the order of their commit.
     """
-    newest = _branch(records)
-    ids = {record.id for record in newest}
-    entries: dict[str, dict[str, Any]] = {e.id: {} for one in records for e in left_by(one)}
-    for branch in ([record for record in records if record.id not in ids], newest):
+    newest = _branch(stored_turns)
+    ids = {turn.id for turn in newest}
+    entries: dict[str, dict[str, Any]] = {e.id: {} for one in stored_turns for e in left_by(one)}
+    for branch in ([turn for turn in stored_turns if turn.id not in ids], newest):
         turns: dict[str, list[int]] = {}
-        for record in branch:
-            for name in record.efforts:
-                turns.setdefault(name, []).append(record.number)
-        for record in branch:
-            for effort in left_by(record):
-                entries[effort.id] = _entry(effort, turns.get(effort.id, ()), record)
+        for turn in branch:
+            for name in turn.efforts:
+                turns.setdefault(name, []).append(turn.number)
+        for turn in branch:
+            for effort in left_by(turn):
+                entries[effort.id] = _entry(effort, turns.get(effort.id, ()), turn)
     return yaml.dump(
         [*entries.values()], Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=100
     )
 
 
-def _branch(records: Sequence[StoredTurn]) -> list[StoredTurn]:
-    """Return the last record and those that it follows, oldest first."""
-    by_id = {record.id: record for record in records}
+def _branch(turns: Sequence[StoredTurn]) -> list[StoredTurn]:
+    """Return the last turn and those that it follows, oldest first."""
+    by_id = {turn.id: turn for turn in turns}
     branch: list[StoredTurn] = []
-    record = records[-1] if records else None
-    while record is not None:
-        branch.append(record)
-        record = by_id.get(record.parent)
+    turn = turns[-1] if turns else None
+    while turn is not None:
+        branch.append(turn)
+        turn = by_id.get(turn.parent)
     return branch[::-1]
 
 
-def _entry(effort: Effort, turns: Sequence[int], record: StoredTurn) -> dict[str, Any]:
+def _entry(effort: Effort, turns: Sequence[int], turn: StoredTurn) -> dict[str, Any]:
     """Return an effort with its turns, and the commit that changed it last."""
     entry = {**asdict(effort), "turns": ranges(sorted({*turns}))}
     del entry["turn"]
     if not effort.stale:  # so in nearly all: a reader need not see it there
         del entry["stale"]
-    return {**entry, "commit": record.id, "at": record.at}
+    return {**entry, "commit": turn.id, "at": turn.at}
 
 
 _CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -110,8 +110,8 @@ def export_markdown(
     if efforts := every_effort(archive, session, tip):
         lines = (f"- {inline(effort.id)}: {effort.status}" for effort in reversed(efforts))
         parts.append("\n".join(lines))
-    for record in every_commit(archive, session, tip):
-        parts += _command(record) if record.status == "command" else _turn(record)
+    for turn in every_commit(archive, session, tip):
+        parts += _command(turn) if turn.status == "command" else _turn(turn)
     try:
         with Path(path).open("x", encoding="utf-8", newline="\n") as file:
             file.write("\n\n".join(parts) + "\n")
@@ -144,30 +144,30 @@ def inline(name: str) -> str:
     return f"{ticks}{space}{plain}{space}{ticks}"
 
 
-def _command(record: StoredTurn) -> Iterator[str]:
+def _command(turn: StoredTurn) -> Iterator[str]:
     """Yield what was done by hand: its events, and the texts of efforts that they changed."""
-    named = (f"{e['type']} {inline(str(e.get('effort', '')))}" for e in record.events)
-    time = inline(minute_of(record.at))
+    named = (f"{e['type']} {inline(str(e.get('effort', '')))}" for e in turn.events)
+    time = inline(minute_of(turn.at))
     yield f"**By hand** ({time}): {'; '.join(named) or 'nothing changed'}"
-    yield from _changes(record)
+    yield from _changes(turn)
 
 
-def _changes(record: StoredTurn) -> Iterator[str]:
-    for effort in left_by(record):
+def _changes(turn: StoredTurn) -> Iterator[str]:
+    for effort in left_by(turn):
         yield f"**Effort {inline(effort.id)}: {effort.status}**"
         yield fenced(effort.summary if effort.status == "concluded" else effort.goal)
 
 
-def _turn(record: StoredTurn) -> Iterator[str]:
-    yield f"## Turn {record.number}"
-    names = ", ".join(map(inline, record.efforts)) or "none"
-    yield f"{inline(minute_of(record.at))}. Efforts: {names}."
-    if record.status == "erased":
+def _turn(turn: StoredTurn) -> Iterator[str]:
+    yield f"## Turn {turn.number}"
+    names = ", ".join(map(inline, turn.efforts)) or "none"
+    yield f"{inline(minute_of(turn.at))}. Efforts: {names}."
+    if turn.status == "erased":
         yield "*This turn was erased.*"
-    for message in record.messages:
+    for message in turn.messages:
         yield from _message(message)
-    yield from _changes(record)
-    if record.is_aborted:
+    yield from _changes(turn)
+    if turn.is_aborted:
         yield "*This turn was not finished.*"
 
 

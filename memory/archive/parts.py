@@ -31,17 +31,17 @@ _PORTABLE = [column for column in parts.columns if column.name not in {"owner", 
 
 def prepared(session: Session, part: Part) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Return the row of a part but its user, and the attachments that it refers to."""
-    group = storable(StoredTurn(0, part.messages, "", events=part.events))
+    turn = storable(StoredTurn(0, part.messages, "", events=part.events))
     row = {
-        "id": Part(part.nonce, part.before, group.messages, group.events).id,
+        "id": Part(part.nonce, part.before, turn.messages, turn.events).id,
         "session": awaiting(session),
         "nonce": part.nonce,
         "before": part.before,
-        "size": len(group.messages),
-        "events": zipped_json(group.events),
-        "messages": zipped_json(group.messages),
+        "size": len(turn.messages),
+        "events": zipped_json(turn.events),
+        "messages": zipped_json(turn.messages),
     }
-    return row, compressed(group.attachments)
+    return row, compressed(turn.attachments)
 
 
 def put(

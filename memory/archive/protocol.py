@@ -128,7 +128,7 @@ class Branch(Protocol):
         """Return the ids of the visible turns with these numbers, without reading the turns."""
 
     def turns(self, numbers: Sequence[int], *, commands: bool = False) -> tuple[StoredTurn, ...]:
-        """Return the visible records with these turn numbers, ascending; missing ones left out.
+        """Return the visible turns with these turn numbers, ascending; missing ones left out.
 
         With `commands` also the commands that follow these turns, in order; those before the first
         turn have the number 0.
@@ -197,10 +197,10 @@ class Archive(Protocol):
     def commit(
         self, session: Session, tip: Tip, turn: StoredTurn, embedder: Embedder | None = None
     ) -> StoredTurn:
-        """Store a group after `tip`, and return its record. Committing it again changes nothing.
+        """Store a turn after `tip`, and return its turn. Committing it again changes nothing.
 
-        A group with the status `command` is not counted as a turn. After a thread was copied, a
-        group may follow a turn of another session of the user. One transaction stores the turn, its
+        A turn with the status `command` is not counted as a turn. After a thread was copied, a
+        turn may follow one of another session of the user. One transaction stores the turn, its
         changes of attention, and with an `embedder` its vectors, unless embedding fails. Raises
         `TipNotFoundError` if the user has no such turn, `ArchiveLockedError` and
         `ArchiveUnavailableError`; a turn is never stored in part.
@@ -215,7 +215,7 @@ class Archive(Protocol):
     def ended(self, session: Session, marks: Sequence[str]) -> tuple[tuple[str, Tip], ...]:
         """Return the marks and tips of turns that end with one of these marks, newest first.
 
-        Commands that follow such a turn are returned too. Marks are made by `records.mark`.
+        Commands that follow such a turn are returned too. Marks are made by `rows.mark`.
         """
 
     def owns(self, session: Session, *, claim: bool = False) -> bool:
@@ -318,7 +318,7 @@ class Archive(Protocol):
         """
 
     def verify(self, session: Session) -> tuple[Finding, ...]:
-        """Check all records of a session against their messages, and the tables that list them.
+        """Check all turns of a session against their messages, and the tables that list them.
 
         Leaf branches are reported too, as not fatal. Raises `SessionNotFoundError`.
         """

@@ -143,9 +143,9 @@ def _unreadable(row: Any, error: Exception) -> ArchiveFormatError:
     return ArchiveFormatError(f"turn {row.turn} ({row.hash}) is damaged: {error}")
 
 
-def remains(record: StoredTurn) -> str:
+def remains(turn: StoredTurn) -> str:
     """Return the digest of what is left of a commit that lost text."""
-    return fingerprint([*record.hashed])
+    return fingerprint([*turn.hashed])
 
 
 def _serialisable(value: Any) -> Any:

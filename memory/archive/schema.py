@@ -147,9 +147,9 @@ users = _table(
     sqlite_autoincrement=True,  # the id of a deleted user is never used again
 )
 
-# `name` is the session's name in other sessions; `turns` counts the records of all runs; `newest`
+# `name` is the session's name in other sessions; `turns` counts the turns of all runs; `newest`
 # is the id of the row that was committed last. `reseed` is the tip that a thread goes on from, from
-# an erasure of its checkpoints until they are written anew. `rewritten` counts how often records
+# an erasure of its checkpoints until they are written anew. `rewritten` counts how often turns
 # lost text: until then caches of them are valid. `hidden`: the session
 # was deleted, and has only the turns that copies of its thread go on from.
 sessions = _table(

@@ -153,21 +153,21 @@ class SqlArchive(Archive):
                     beside = (Tip(row.turn, row.hash), row.at) if row else None
                 if not session.anonymous:  # what nobody can be told by has no memories
                     lineage = Lineage(lambda: connection, stored, done.snapshot)
-                    attend(connection, session, lineage, done.record, moved=moved)
+                    attend(connection, session, lineage, done.turn, moved=moved)
                     parent = done.before.row
-                    said = facts.said_of(connection, done.record, turn.state, items, parent)
+                    said = facts.said_of(connection, done.turn, turn.state, items, parent)
                     if moved:
                         facts.move(connection, lineage, said)
-                    facts.remember(connection, session, lineage, done.record, said)
+                    facts.remember(connection, session, lineage, done.turn, said)
                 if embedder is not None:
                     embedded.put(connection, stored.user, done.snapshot.row)
             at = monotonic()  # an erasure waits until this is committed, and is newer
         # All that was written is cached, so that nothing has to be read after it.
-        record, snapshot = replace(done.record, beside=beside), done.snapshot
+        stored_turn, snapshot = replace(done.turn, beside=beside), done.snapshot
         if done.before is None:
-            return record
-        self._reader.take(session, stored, record, snapshot, at)
-        return record
+            return stored_turn
+        self._reader.take(session, stored, stored_turn, snapshot, at)
+        return stored_turn
 
     def facts(self, user: str, ids: Collection[str] = ()) -> Mapping[str, Fact]:
         if not self.database.exists():

@@ -81,7 +81,7 @@ class WholeSession:
     def write(self, archive: SqlArchive) -> bool:
         """Write the session in one transaction; return False if the archive has it already.
 
-        Raises `ArchiveError` if it is there with other records, or damaged.
+        Raises `ArchiveError` if it is there with other turns, or damaged.
         """
         fresh = not archive.newest(self.session)
         prepared = self._prepared() if fresh else []
@@ -99,13 +99,13 @@ class WholeSession:
         if difference:
             raise ArchiveError(
                 f"session {self.session.thread!r} of {self.session.user_label!r} already exists "
-                f"with other records ({difference}): delete that one, or name another archive; "
+                f"with other turns ({difference}): delete that one, or name another archive; "
                 "it was left as it is"
             )
         return fresh
 
     def _prepared(self) -> list[Prepared]:
-        """Prepare the turns, as commits of their records."""
+        """Prepare the turns, as commits of their turns."""
         prepared = []
         for turn in self.turns:
             try:
@@ -255,15 +255,15 @@ def _write_turns(connection: Connection, session: SessionRow, prepared: Sequence
     """Commit the turns in their order, each after its parent."""
     snapshots: dict[str, Snapshot] = {}
     for new in prepared:
-        record = new.turn
-        parent = Tip(record.number, record.parent)
-        snapshot = snapshots.get(record.parent) or Snapshot.of(connection, session, parent)
+        turn = new.turn
+        parent = Tip(turn.number, turn.parent)
+        snapshot = snapshots.get(turn.parent) or Snapshot.of(connection, session, parent)
         if snapshot is None:
             raise ArchiveFormatError(
-                f"turn {record.number} ({record.id[:SHORT_ID]}): damaged: its parent is missing; "
+                f"turn {turn.number} ({turn.id[:SHORT_ID]}): damaged: its parent is missing; "
                 "restore the archive from a backup"
             )
-        after = snapshots[record.id] = write(connection, session, new, snapshot)
+        after = snapshots[turn.id] = write(connection, session, new, snapshot)
         session = replace(session, turns=session.turns + 1, newest=after.row)
 
 

@@ -101,7 +101,7 @@ class Vectors:
         self._complete: set[tuple[Session, str]] = set()
 
     def of_turn(
-        self, session: Session, group: StoredTurn, embedder: Embedder | None
+        self, session: Session, turn: StoredTurn, embedder: Embedder | None
     ) -> _TurnVectors:
         """Return the vectors of a turn to be stored with it; raises `ArchiveError`.
 
@@ -109,9 +109,9 @@ class Vectors:
         """
         if embedder is not None:
             try:
-                return _embed(embedder, [group])[0]
+                return _embed(embedder, [turn])[0]
             except EmbeddingError as error:
-                _log.warning("turn %d of %r has no vector: %s", group.number, session.thread, error)
+                _log.warning("turn %d of %r has no vector: %s", turn.number, session.thread, error)
         self.look_again(session)
         return _TurnVectors()
 
@@ -155,12 +155,12 @@ def _missing(session: int, model: str) -> sa.Select[tuple[int]]:
     return sa.select(turns.c.id).where(in_session, has_none).order_by(turns.c.id.desc())
 
 
-def _embed(embedder: Embedder, groups: Sequence[StoredTurn]) -> list[_TurnVectors]:
+def _embed(embedder: Embedder, turns: Sequence[StoredTurn]) -> list[_TurnVectors]:
     """Return the vectors of turns, asking the model once; raises `EmbeddingError`."""
     passage_texts = [
-        [passage.searched for passage in passages(group.messages)] or [""] for group in groups
+        [passage.searched for passage in passages(turn.messages)] or [""] for turn in turns
     ]
-    heading_texts = [_heading_texts(left_by(group)) for group in groups]
+    heading_texts = [_heading_texts(left_by(turn)) for turn in turns]
     by_turn = [*zip(passage_texts, heading_texts, strict=True)]
     texts = [text for parts, headings in by_turn for text in (*parts, *headings.values())]
     rows, name = iter(embedder.documents(texts)), embedder.name

@@ -24,39 +24,39 @@ _Changes: TypeAlias = dict[_Place, list[Any]]
 
 
 def verify(scope: Scope) -> tuple[Finding, ...]:
-    """Return what is wrong with a session, first its records in the order of their commit."""
+    """Return what is wrong with a session, first its turns in the order of their commit."""
     findings: list[Finding] = []
     places: dict[_Place, Any] = {}
-    records: dict[_Place, StoredTurn] = {}
+    turns: dict[_Place, StoredTurn] = {}
     expected: _Changes = {}
     for row in scope.turns():
         place = (row.run, row.place)
         places[place] = row
         try:
-            record = turn_of(row)
+            turn = turn_of(row)
             state_of(row)
-            efforts = ((changed(event, record.number), event) for event in record.events)
+            efforts = ((changed(event, turn.number), event) for event in turn.events)
             expected[place] = [
-                (effort.id, effort.status, record.at, packed(event))
+                (effort.id, effort.status, turn.at, packed(event))
                 for effort, event in efforts
                 if effort
             ]
-            sound = _is_sound(record)
+            sound = _is_sound(turn)
             if row.block and row.anchor is None:
                 findings.append(_finding(row, "its state block is missing"))
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            findings.append(_finding(row, f"damaged: it is no record ({error})"))
+            findings.append(_finding(row, f"damaged: it is no turn ({error})"))
             continue
         if not sound:
             findings.append(_finding(row, "the id does not match the messages"))
-        records[place] = replace(record, messages=())
+        turns[place] = replace(turn, messages=())
     findings += [*_parents(scope, places), *_counts(scope, places)]
-    findings += [*_listed(scope, places, records, expected), *_leaves(scope, places)]
+    findings += [*_listed(scope, places, turns, expected), *_leaves(scope, places)]
     findings += _attachments(scope, places)
     for part in parts.unjoined(scope.connection, scope.row.user, scope.session):
         what = "rounds of a turn that runs, or broke off, and was not committed"
         findings.append(Finding(f"part {part[:12]}", what, fatal=False))
-    if erased := sum(record.status == "erased" for record in records.values()):
+    if erased := sum(turn.status == "erased" for turn in turns.values()):
         number = f"{erased} turn{'' if erased == 1 else 's'}"
         findings.append(Finding("session", f"{number} erased", fatal=False))
     return tuple(findings)
@@ -73,13 +73,13 @@ def _attachments(scope: Scope, places: dict[_Place, Any]) -> Iterator[Finding]:
         yield Finding(f"attachment {digest_[:12]}", "no turn refers to it", fatal=False)
 
 
-def _is_sound(record: StoredTurn) -> bool:
-    """Tell whether a record is what its id says; a tombstone has no messages."""
-    if record.status == "erased":
-        return not record.messages
-    if record.content:
-        return remains(record) == record.content
-    return commit_id(record.nonce, record.parent, record.hashed) == record.id
+def _is_sound(turn: StoredTurn) -> bool:
+    """Tell whether a turn is what its id says; a tombstone has no messages."""
+    if turn.status == "erased":
+        return not turn.messages
+    if turn.content:
+        return remains(turn) == turn.content
+    return commit_id(turn.nonce, turn.parent, turn.hashed) == turn.id
 
 
 def _counts(scope: Scope, places: dict[_Place, Any]) -> Iterator[Finding]:
@@ -104,10 +104,10 @@ def _counts(scope: Scope, places: dict[_Place, Any]) -> Iterator[Finding]:
 
 
 def _listed(
-    scope: Scope, places: dict[_Place, Any], records: dict[_Place, StoredTurn], expected: _Changes
+    scope: Scope, places: dict[_Place, Any], turns: dict[_Place, StoredTurn], expected: _Changes
 ) -> Iterator[Finding]:
-    """Yield the turns whose rows in the tables of efforts differ from their records."""
-    efforts = {place: {*listed_under(record)} for place, record in records.items()}
+    """Yield the turns whose rows in the tables of efforts differ from their turns."""
+    efforts = {place: {*listed_under(turn)} for place, turn in turns.items()}
     listed: dict[_Place, set[str]] = {}
     for row in scope.rows(members, "effort"):
         listed.setdefault((row.run, row.place), set()).add(row.effort)

@@ -251,16 +251,16 @@ def _brought(work: RunningTurn, turn: StoredTurn) -> Iterator[tuple[CallKey, lis
         found: list[_Found] = []
         for quote in recalled(message):
             view = work.view.of_session(quote.session) if quote.session else work.view
-            records = view.turns([quote.turn]) if view and quote.turn != turn.number else ()
+            turns = view.turns([quote.turn]) if view and quote.turn != turn.number else ()
             if message.name == "read_log":
-                found += [one for record in records for one in _attachments(record)]
+                found += [one for stored in turns for one in _attachments(stored)]
         if call in logs:
-            records = work.view.turns_of(logs[call]["effort_id"], turns_of_log(logs[call]))
+            turns = work.view.turns_of(logs[call]["effort_id"], turns_of_log(logs[call]))
             found += [
                 one
-                for record in records
-                if record.number != turn.number or record.status == "erased"
-                for one in _attachments(record)
+                for stored in turns
+                if stored.number != turn.number or stored.status == "erased"
+                for one in _attachments(stored)
             ]
         if found:
             yield call, found
@@ -364,8 +364,8 @@ def log_rounds(messages: Sequence[Message], logs: Collection[str]) -> set[int]:
     return places
 
 
-def loaded_in(record: StoredTurn, effort: str) -> set[int]:
+def loaded_in(stored: StoredTurn, effort: str) -> set[int]:
     """Return the turns of an effort that the tools of a turn brought into the context."""
-    results = (result for _, _, result in log_results(record.messages))
+    results = (result for _, _, result in log_results(stored.messages))
     found = (result for result in results if result["effort_id"] == effort)
     return {turn for result in found for turn in turns_of_log(result)}

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import chain
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 
 from ..decay import PUT_OFF, collapsed, due, evicted
 from ..efforts import EffortState
@@ -165,7 +165,7 @@ def _why_before(work: RunningTurn, plan: Plan, now: str) -> Why | None:
     tip = work.view.tip.turn
     newer = work.view.turns(range(plan.after_turn + 1, tip + 1))
     # A turn that was broken off has no end at which its changes took effect.
-    broken_off = _changing(chain.from_iterable(map(attrgetter("events"), newer)))
+    broken_off = _changing(chain.from_iterable(turn.events for turn in newer))
     if broken_off or plan.after_turn > tip:
         return broken_off or "new"
     if work.settings.rebuild == "every-turn" and any(turn.is_aborted for turn in newer):
@@ -178,7 +178,7 @@ def _why_before(work: RunningTurn, plan: Plan, now: str) -> Why | None:
 
 def _is_cold(newest: Sequence[StoredTurn], now: str) -> bool:
     """Tell whether the last turn was too long ago for a provider's cache."""
-    times = [datetime.fromisoformat(record.at) for record in newest if record.at]
+    times = [datetime.fromisoformat(turn.at) for turn in newest if turn.at]
     ago = datetime.fromisoformat(now) - times[0] if times else timedelta()
     return ago.total_seconds() > _CACHE_SECONDS
 
@@ -261,7 +261,7 @@ def _is_late(work: RunningTurn, plan: Plan, turns: Sequence[StoredTurn]) -> bool
     for number, turn in enumerate(turns):
         if turn.number == plan.after_turn < now - PUT_OFF and not is_whole(turn, plan):
             return turn.number not in plan.logs.values()
-        newer = [*map(attrgetter("turn"), turns), now][number + WHOLE_RESULTS :]
+        newer = [*(turn.number for turn in turns), now][number + WHOLE_RESULTS :]
         if not newer or now - newer[0] < PUT_OFF:
             break
         if turn.number > plan.previews and has_long_results(work, turn):
@@ -358,7 +358,7 @@ def _logs_by_hand(work: RunningTurn, logs: Mapping[str, int]) -> dict[str, str]:
     for name, turn in logs.items():
         if turn > work.view.tip.turn:  # the running turn's
             continue
-        loaded = {n for record in work.view.turns([turn]) for n in loaded_in(record, name)}
+        loaded = {n for stored in work.view.turns([turn]) for n in loaded_in(stored, name)}
         if name in work.state.expanded:
             turns = {*work.state.expanded[name]["turns"]} - loaded
         else:
@@ -372,11 +372,11 @@ def _newest_of_log(work: RunningTurn, effort: str, reopened: int) -> set[int]:
     """Return the newest turns before an effort was reopened that a log may show, one at least."""
     free, chosen = log_limit(work.room), set[int]()
     log = [turn for turn in work.view.log_turns(effort) if turn < reopened]
-    for record in reversed(work.view.turns(log)):
-        free -= work.count(transcript([record]))
+    for stored in reversed(work.view.turns(log)):
+        free -= work.count(transcript([stored]))
         if chosen and free < 0:
             break
-        chosen.add(record.number)
+        chosen.add(stored.number)
     return chosen
 
 
@@ -384,14 +384,14 @@ def _newest_fitting(work: RunningTurn, turns: list[int]) -> list[int]:
     """Return the newest of these turns, as many as could fit, the last ones in any case."""
     free, fitting, unread = work.room, turns[-WHOLE_RESULTS:], turns[:-WHOLE_RESULTS]
     while unread:
-        for record in reversed(work.view.turns(unread[-_CHUNK:])):
+        for turn in reversed(work.view.turns(unread[-_CHUNK:])):
             # It takes at least its messages with results as previews; a huge one is shortened.
-            messages = placeholders(work, as_past(work.messages(record)), record.number)
+            messages = placeholders(work, as_past(work.messages(turn)), turn.number)
             sizes = ((m.type, count_message(m, work.count)) for m in messages)
             least = sum(min(n, PREVIEW) if kind == "tool" else n for kind, n in sizes)
             free -= min(least, work.room // 2)
             if free < 0:
                 return fitting
-            fitting = [record.number, *fitting]
+            fitting = [turn.number, *fitting]
         unread = unread[:-_CHUNK]
     return fitting

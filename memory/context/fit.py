@@ -150,7 +150,7 @@ def _omissions(work: RunningTurn, plan: Plan) -> dict[str, Any]:
         omissions["turns"] = hidden
     if plan.previews:
         older = work.view.turns([turn for turn in plan.turns if turn <= plan.previews])
-        long = ranges([record.number for record in older if has_long_results(work, record)])
+        long = ranges([stored.number for stored in older if has_long_results(work, stored)])
         omissions |= {"previews": long} if long else {}
     if plan.short or plan.rounds:
         short = {*plan.short, *([plan.after_turn + 1] if plan.rounds else [])}

@@ -84,22 +84,22 @@ def shorten_edges(
     return (fences.note(render("whole_turn_left_out", turn=turn.number, tokens=tokens)),)
 
 
-def has_long_results(work: RunningTurn, record: StoredTurn, most: int = PREVIEW) -> bool:
+def has_long_results(work: RunningTurn, stored: StoredTurn, most: int = PREVIEW) -> bool:
     """Tell whether a turn has results over `most` tokens, which are shown as previews."""
 
-    def is_long(record: StoredTurn) -> bool:
-        turn = replace(record, messages=work.messages(record))
+    def is_long(stored: StoredTurn) -> bool:
+        turn = replace(stored, messages=work.messages(stored))
         messages = as_past(turn.messages)
         return previewed(turn, messages, Limits(most), work.count) != messages
 
-    return work.once(("long", work.count, most), record, is_long)
+    return work.once(("long", work.count, most), stored, is_long)
 
 
-def whole_tokens(work: RunningTurn, records: Sequence[StoredTurn]) -> list[int]:
+def whole_tokens(work: RunningTurn, turns: Sequence[StoredTurn]) -> list[int]:
     """Return the tokens of each past turn as it is sent if nothing of it is cut."""
 
-    def tokens(record: StoredTurn) -> int:
-        messages = placeholders(work, as_past(work.messages(record)), record.number)
+    def tokens(turn: StoredTurn) -> int:
+        messages = placeholders(work, as_past(work.messages(turn)), turn.number)
         return count_messages(valid_history(messages, work.fences), work.count)
 
-    return [work.once(("whole", work.count, work.refused), record, tokens) for record in records]
+    return [work.once(("whole", work.count, work.refused), turn, tokens) for turn in turns]

@@ -111,8 +111,8 @@ def _other_subject(
     if not stored:
         return []
     later = range(plan.after_turn + 1, work.view.tip.turn + 1)
-    records = work.view.turns([*plan.turns, *later])
-    messages = (message for record in records for message in record.messages)
+    turns = work.view.turns([*plan.turns, *later])
+    messages = (message for turn in turns for message in turn.messages)
     in_view = {term for message in messages for term in terms(text(message, "\n"))}
     return [
         effort.id
@@ -143,8 +143,8 @@ def dated(work: RunningTurn) -> list[Event]:
         return []
     zone, tip = work.settings.timezone, work.view.tip.turn
     last, is_later = "", False
-    for record in work.view.turns([tip] if tip else []):
-        last = record.at
+    for turn in work.view.turns([tip] if tip else []):
+        last = turn.at
     if last:
         before, now = local(last, zone), local(work.now, zone)
         is_later = before.date() == now.date()

@@ -177,7 +177,9 @@ def quoted_log(
     for one in whole:
         if one.number in without | requests:
             rounds = _standing(one, plan) if one.number in without else frozenset()
-            partly[one.number] = rounds | (_requests(one) if one.number in requests else frozenset())
+            partly[one.number] = rounds | (
+                _requests(one) if one.number in requests else frozenset()
+            )
     return Quoted(turns, frozenset(above & numbers), partly, whole, begin)
 
 

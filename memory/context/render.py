@@ -36,7 +36,7 @@ def parts_of(work: RunningTurn, plan: Plan) -> Parts:
     if plan.quotes:
         parts += _quotes(work, plan)
     if plan.after_turn or plan.open or plan.logs:
-        past = [record for record in work.view.turns(plan.turns) if record.status != "erased"]
+        past = [turn for turn in work.view.turns(plan.turns) if turn.status != "erased"]
         # What is out of view changes with each plan: it stands after what the provider has cached.
         parts += [*_past_turns(work, plan, past), *_out_of_view(work, plan, past)]
     if work.settings.anchor != "off" and (anchor := anchor_of(work, plan)):
@@ -46,8 +46,8 @@ def parts_of(work: RunningTurn, plan: Plan) -> Parts:
         free -= sum(part.tokens for part in parts if part.name == "anchor")
         note = work.fences.note_within(render("todos", quote=plan.todos), free)
         parts.append(Part.of("anchor", [note], work.count))
-    for record in work.view.turns(range(plan.after_turn + 1, work.view.tip.turn + 1)):
-        parts += committed_parts(work, record, plan)
+    for turn in work.view.turns(range(plan.after_turn + 1, work.view.tip.turn + 1)):
+        parts += committed_parts(work, turn, plan)
     if work.view.running.messages:
         running = replace(work.view.running, events=work.state.events)
         parts += turn_parts(work, running, plan)
@@ -91,31 +91,31 @@ def _known(work: RunningTurn, plan: Plan, names: Sequence[str]) -> tuple[Effort,
     turn = plan.after_turn + 1
     if plan.events:
         is_running = turn == work.view.running.number
-        records = () if is_running else work.view.turns([turn])
-        events = work.state.events if is_running else [e for one in records for e in one.events]
+        turns = () if is_running else work.view.turns([turn])
+        events = work.state.events if is_running else [e for one in turns for e in one.events]
     running, tip = replace(work.view.running, number=turn), replace(work.view.tip, turn=turn - 1)
     view = replace(work.view, running=running, tip=tip)
     return view.efforts_named(names, events[: plan.events])
 
 
-def _past_turns(work: RunningTurn, plan: Plan, records: Sequence[StoredTurn]) -> Iterator[Part]:
+def _past_turns(work: RunningTurn, plan: Plan, turns: Sequence[StoredTurn]) -> Iterator[Part]:
     """Yield the turns of the plan, with a marker where the effort or the day changes."""
-    names = [*dict.fromkeys(filter(None, map(_effort_of, records)))]
+    names = [*dict.fromkeys(filter(None, map(_effort_of, turns)))]
     efforts = {effort.id: effort for effort in _known(work, plan, names)}
     status: dict[str, str] = {effort.id: effort.status for effort in efforts.values()}
     if status.get(plan.active) == "open":
         status[plan.active] = "active"
     previous: tuple[str, str] | None = None
-    for record in records:
-        name, day, marker = _effort_of(record), _day(work, record), None
+    for turn in turns:
+        name, day, marker = _effort_of(turn), _day(work, turn), None
         if (name, day) != previous:
             # Its goal and constraints stand at the first marker of an effort only.
             state = status.get(name, "concluded")
-            text = _marker(work, record, day, (state, efforts.pop(name, None)))
+            text = _marker(work, turn, day, (state, efforts.pop(name, None)))
             marker = work.fences.note_within(text, _limit(work, plan, "open"))
         previous = name, day
-        yield from committed_parts(work, record, plan, marker)
-        yield from _logs_by_hand(work, record, plan)
+        yield from committed_parts(work, turn, plan, marker)
+        yield from _logs_by_hand(work, turn, plan)
     # What follows says the day only where it is another than that of the turn before.
     last = work.view.turns([plan.after_turn]) if plan.after_turn else ()
     days = [day for day in (local_day(one.at, work.settings.timezone) for one in last) if day]
@@ -137,19 +137,17 @@ def _logs_by_hand(work: RunningTurn, turn: StoredTurn, plan: Plan) -> Iterator[P
                 yield Part.of("expanded", [log], work.count, turn.number)
 
 
-def _day(work: RunningTurn, record: StoredTurn) -> str:
-    return local_day(record.at, work.settings.timezone) or UNDATED
+def _day(work: RunningTurn, turn: StoredTurn) -> str:
+    return local_day(turn.at, work.settings.timezone) or UNDATED
 
 
-def _marker(
-    work: RunningTurn, record: StoredTurn, day: str, begun: tuple[str, Effort | None]
-) -> str:
+def _marker(work: RunningTurn, turn: StoredTurn, day: str, begun: tuple[str, Effort | None]) -> str:
     """Return the marker before a turn, with goal and constraints if its open `effort` is given."""
-    name, place, (status, effort) = _effort_of(record), {"turn": record.number, "day": day}, begun
+    name, place, (status, effort) = _effort_of(turn), {"turn": turn.number, "day": day}, begun
     if not name:
         return render("marker_ambient", **place)
-    if len(record.efforts) > 1 and status == "concluded":
-        first, others = record.efforts[:_MARKED], len(record.efforts) - _MARKED
+    if len(turn.efforts) > 1 and status == "concluded":
+        first, others = turn.efforts[:_MARKED], len(turn.efforts) - _MARKED
         more = [render("marker_more", count=others)] if others > 0 else []
         return render("marker_several", **place, efforts=", ".join([*first, *more]))
     if effort is None or effort.status != "open":
@@ -170,12 +168,12 @@ def _aims(work: RunningTurn, effort: Effort, form: str, **since: int) -> str:
     return render(form, goal=goal, constraints=purpose["constraints"], **since)
 
 
-def _effort_of(record: StoredTurn) -> str:
+def _effort_of(turn: StoredTurn) -> str:
     """Return the effort that a turn is shown as part of, empty for an ambient turn."""
-    return next(iter(record.efforts), "")
+    return next(iter(turn.efforts), "")
 
 
-def _out_of_view(work: RunningTurn, plan: Plan, records: Sequence[StoredTurn]) -> Iterator[Part]:
+def _out_of_view(work: RunningTurn, plan: Plan, shown: Sequence[StoredTurn]) -> Iterator[Part]:
     """Yield notes on what is hidden: turns, logs, and open efforts none of whose turns is shown."""
     logs = _turns_of_logs(work, plan)
     in_view = sorted({*plan.turns} | _in_logs(work, plan, logs))
@@ -193,7 +191,7 @@ def _out_of_view(work: RunningTurn, plan: Plan, records: Sequence[StoredTurn]) -
         message = work.fences.note_within(content, limit // 3)
         limit -= count_message(message, work.count)
         yield Part.of("turns", [message], work.count)
-    unparked = {*map(_effort_of, records)}
+    unparked = {*map(_effort_of, shown)}
     # The list is cut at its end: what was active last stands first.
     parked = [name for name in reversed(plan.open) if name not in unparked]
     # What the running turn opened stands in that.
@@ -225,7 +223,7 @@ def _in_logs(work: RunningTurn, plan: Plan, logs: Mapping[str, set[int]]) -> set
     """
     turns = {turn for name, shown in logs.items() if not is_qualified(name) for turn in shown}
     past = work.view.turns(sorted(turn for turn in turns if turn <= plan.after_turn))
-    return {record.number for record in past if not kept(record)}
+    return {stored.number for stored in past if not kept(stored)}
 
 
 def _named(effort: str, plan: Plan) -> str:

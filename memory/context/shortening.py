@@ -377,7 +377,9 @@ def _rounds_left_out(turn: StoredTurn, begin: int, messages: Sequence[Message]) 
     names = names if len(names) <= _TOOL_NAMES else f"{names[:_TOOL_NAMES]}…"
     number = f"{len(tools)} tool call{'' if len(tools) == 1 else 's'}"
     offset = offsets(turn.messages)[begin].text
-    return render("past_rounds_left_out", calls=number, names=names, turn=turn.number, offset=offset)
+    return render(
+        "past_rounds_left_out", calls=number, names=names, turn=turn.number, offset=offset
+    )
 
 
 def _first_fitting(

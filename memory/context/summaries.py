@@ -57,9 +57,9 @@ def summary_notes(
     earlier = [line for name, line in lines.items() if name in elsewhere]
     own = [line for name, line in lines.items() if name not in elsewhere]
     texts = [
-        render(prompt, quote="\n".join(group))
-        for prompt, group in (("earlier_sessions", earlier), ("memory", own))
-        if group
+        render(prompt, quote="\n".join(turn))
+        for prompt, turn in (("earlier_sessions", earlier), ("memory", own))
+        if turn
     ]
     if older or unnamed:
         more = render("unnamed_efforts", efforts=unnamed) if unnamed else ""
@@ -81,8 +81,8 @@ def summary_lines(work: RunningTurn, efforts: Sequence[Effort], room: int) -> di
     lines = {}
     for effort in sorted(concluded, key=lambda e: 0 if is_qualified(e.id) else e.turn):
         elsewhere = is_qualified(effort.id)
-        records = work.view.turns_of(effort.id, [effort.turn]) if elsewhere else ()
-        day = f" ({day_of(records[0].at)})" if records else ""
+        turns = work.view.turns_of(effort.id, [effort.turn]) if elsewhere else ()
+        day = f" ({day_of(turns[0].at)})" if turns else ""
         line = f"- {effort.id}{day}: {one_line(effort.summary)}"
         lines[effort.id] = cut_marked(line, limit, work.count)
     return lines

@@ -66,25 +66,25 @@ class _Sent:
 
 
 def committed_parts(
-    work: RunningTurn, record: StoredTurn, plan: Plan, marker: Message | None = None
+    work: RunningTurn, stored: StoredTurn, plan: Plan, marker: Message | None = None
 ) -> list[Part]:
-    """Return a committed turn in parts; they are cached if they depend on its record alone."""
+    """Return a committed turn in parts; they are cached if they depend on its turn alone."""
 
-    def make_parts(record: StoredTurn) -> list[Part]:
-        return turn_parts(work, replace(record, messages=work.messages(record)), plan)
+    def make_parts(stored: StoredTurn) -> list[Part]:
+        return turn_parts(work, replace(stored, messages=work.messages(stored)), plan)
 
-    turn, is_next = record.number, record.number == plan.after_turn + 1
+    turn, is_next = stored.number, stored.number == plan.after_turn + 1
     noted = _block_above(work, plan, turn)
     form = (
         *(work.count, work.provider, work.refused),
         *(turn <= plan.after_turn, turn <= plan.previews),
-        *(plan.short.get(turn), is_whole(record, plan), plan.room, work.room),
+        *(plan.short.get(turn), is_whole(stored, plan), plan.room, work.room),
         (plan.rounds, plan.within) if is_next else None,
         *noted.items(),
-        finished_rounds(record, plan),
+        finished_rounds(stored, plan),
     )
-    is_alone = not _depends_on_others(record, plan)
-    parts = work.once(form, record, make_parts) if is_alone else make_parts(record)
+    is_alone = not _depends_on_others(stored, plan)
+    parts = work.once(form, stored, make_parts) if is_alone else make_parts(stored)
     if marker is None:
         return parts
     first, *later = parts or [Part("turns", (), 0)]
@@ -92,12 +92,12 @@ def committed_parts(
     return [Part("turns", (marker, *first.messages), tokens, turn), *later]
 
 
-def _depends_on_others(record: StoredTurn, plan: Plan) -> bool:
+def _depends_on_others(turn: StoredTurn, plan: Plan) -> bool:
     """Tell whether a turn shows logs, or hints at efforts and other turns."""
-    for message in record.messages:
+    for message in turn.messages:
         if message.type == "tool" and message.name in LOG_TOOLS:
             return True
-    for event in record.events if record.number > plan.after_turn else ():
+    for event in turn.events if turn.number > plan.after_turn else ():
         if event["type"] == "hinted" or "related" in event:
             return True
     return False
@@ -134,8 +134,8 @@ def turn_parts(work: RunningTurn, turn: StoredTurn, plan: Plan) -> list[Part]:
     if turn.is_committed and turn.is_aborted:
         pieces.append((name, work.fences.note(render("broken_off", turn=turn.number))))
     parts: list[Part] = []
-    for part_name, group in groupby(pieces, key=itemgetter(0)):
-        parts.append(Part.of(part_name, map(itemgetter(1), group), work.count, turn.number))
+    for part_name, new in groupby(pieces, key=itemgetter(0)):
+        parts.append(Part.of(part_name, map(itemgetter(1), new), work.count, turn.number))
     return parts
 
 
@@ -236,8 +236,8 @@ def _turn(work: RunningTurn, number: int) -> StoredTurn:
     """Return a turn with its messages."""
     if number == work.view.running.number:
         return work.view.running
-    record = work.view.turns([number])[0]
-    return replace(record, messages=work.messages(record))
+    turn = work.view.turns([number])[0]
+    return replace(turn, messages=work.messages(turn))
 
 
 def _messages_after(work: RunningTurn, sent: _Sent, plan: Plan, end: int) -> tuple[Message, ...]:
@@ -290,8 +290,8 @@ def _block_above(work: RunningTurn, plan: Plan, number: int) -> Mapping[str, str
     """Return the newest state block that stands above a turn after the plan, {} for none."""
     if work.settings.anchor == "off" or number <= plan.after_turn:
         return {}
-    for record in reversed(work.view.turns(range(plan.after_turn + 1, number))):
-        events = record.events[plan.events if record.number == plan.after_turn + 1 else 0 :]
+    for turn in reversed(work.view.turns(range(plan.after_turn + 1, number))):
+        events = turn.events[plan.events if turn.number == plan.after_turn + 1 else 0 :]
         blocks: list[Mapping[str, str]] = [
             event["anchor"] for event in events if event["type"] == "anchored"
         ]

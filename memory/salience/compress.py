@@ -125,10 +125,10 @@ def last_failure(work: RunningTurn, effort: str) -> tuple[int, int]:
     Both are 0 if the last pass did not fail.
     """
     tip = work.view.tip.turn
-    for record in reversed(work.view.turns(range(max(1, tip - _LONGEST_WAIT + 1), tip + 1))):
-        for event in reversed(record.events):
+    for turn in reversed(work.view.turns(range(max(1, tip - _LONGEST_WAIT + 1), tip + 1))):
+        for event in reversed(turn.events):
             if event["type"] in {"compressed", FAILED} and event["effort"] == effort:
-                return record.number, event.get("wait", 0)
+                return turn.number, event.get("wait", 0)
     return 0, 0
 
 
@@ -192,8 +192,8 @@ def _due(work: RunningTurn, effort: Effort, next_turn: int) -> Due | None:
     active = effort.id == work.state.active
     share = share_of(work) if active else share_of(work) / 2
     turns = log[bisect_right(log, old.through) if old else 0 :]
-    records, sizes = _oldest(work, effort.id, turns, _READ_SHARES * share)
-    live, number, unread = note_tokens + sum(sizes), 0, len(turns) - len(records)
+    stored_turns, sizes = _oldest(work, effort.id, turns, _READ_SHARES * share)
+    live, number, unread = note_tokens + sum(sizes), 0, len(turns) - len(stored_turns)
     hidden = pressing = False
     if work.plan is not None:
         is_quoted = bool(work.plan.logs.get(effort.id))
@@ -216,21 +216,21 @@ def _due(work: RunningTurn, effort: Effort, next_turn: int) -> Due | None:
         number = max(readable, min(1, number))
     if not number and not (old and old.stale):
         return None
-    return Due(effort, old, records[:number], live, sum(sizes[number:]))
+    return Due(effort, old, stored_turns[:number], live, sum(sizes[number:]))
 
 
 def _oldest(
     work: RunningTurn, effort: str, turns: Sequence[int], limit: float
 ) -> tuple[tuple[StoredTurn, ...], list[int]]:
     """Return what the oldest of these turns have of an effort, until it exceeds `limit` tokens."""
-    records: tuple[StoredTurn, ...] = ()
+    stored_turns: tuple[StoredTurn, ...] = ()
     sizes: list[int] = []
     for first in range(0, len(turns), _CHUNK):
         if sum(sizes) > limit:
             break
         chunk = work.view.turns_of(effort, turns[first : first + _CHUNK])
-        records, sizes = (*records, *chunk), [*sizes, *whole_tokens(work, chunk)]
-    return records, sizes
+        stored_turns, sizes = (*stored_turns, *chunk), [*sizes, *whole_tokens(work, chunk)]
+    return stored_turns, sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,8 +356,8 @@ def _goals(work: RunningTurn, due: Due) -> Goals:
     """Return the first goal of an effort, its goal now, and the changes in the turns that leave."""
     effort = due.effort
 
-    def events(records: Sequence[StoredTurn], kind: str) -> list[tuple[int, Event]]:
-        pairs = [(record.number, event) for record in records for event in record.events]
+    def events(turns: Sequence[StoredTurn], kind: str) -> list[tuple[int, Event]]:
+        pairs = [(stored.number, event) for stored in turns for event in stored.events]
         return [(turn, e) for turn, e in pairs if e["type"] == kind and e["effort"] == effort.id]
 
     first = work.view.turns(work.view.log_turns(effort.id)[:1])

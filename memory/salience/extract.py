@@ -79,12 +79,12 @@ def legible(turns: Iterable[StoredTurn]) -> tuple[StoredTurn, ...]:
     >>> legible([StoredTurn(3, (said,), at=""), StoredTurn(4, (), at="")])[0].messages == (said,)
     True
     """
-    groups = []
+    new_turns = []
     for turn in turns:
         messages = without_calls(quotable(turn), MEMORY_TOOLS)
         legible_messages = (one for one in messages if text(one).strip() or calls(one))
-        groups.append(StoredTurn(turn.number, tuple(legible_messages), ""))
-    return tuple(groups)
+        new_turns.append(StoredTurn(turn.number, tuple(legible_messages), ""))
+    return tuple(new_turns)
 
 
 def split_log(turns: Iterable[StoredTurn], limit: int, count: TokenCounter) -> list[str]:

@@ -47,7 +47,7 @@ _APART = 3
 class _Range:
     """Characters of a turn that are shown; `score` is of the best passage in them."""
 
-    record: StoredTurn
+    turn: StoredTurn
     begin: int
     end: int
     score: float
@@ -57,13 +57,13 @@ class _Range:
     @property
     def text(self) -> str:
         """The range as the result has it."""
-        return excerpted(self.record.messages, self.begin, self.end)
+        return excerpted(self.turn.messages, self.begin, self.end)
 
     @property
     def quote(self) -> Recalled:
         """The range as it is stored."""
         score = round(self.score, 2)
-        return Recalled(self.record.number, self.begin, self.end, **self.foreign, score=score)
+        return Recalled(self.turn.number, self.begin, self.end, **self.foreign, score=score)
 
 
 class SearchResults:
@@ -88,7 +88,7 @@ class SearchResults:
         """Return the results, the quoted ranges in their order, and the turns that are shown."""
         numbers = sorted({hit.turn + step for hit in own for step in (0, 1)})
         running = self._work.view.running
-        self._records = {record.number: record for record in self._work.view.turns(numbers)}
+        self._records = {turn.number: turn for turn in self._work.view.turns(numbers)}
         if any(hit.turn == running.number for hit in own):
             self._records[running.number] = running
         own = self._literal_first(map(self._in_span, own))
@@ -124,8 +124,8 @@ class SearchResults:
 
     def _is_of_several(self, hit: Found) -> bool:
         """Tell whether a passage is of the request of several efforts: one result has it."""
-        record = self._records.get(hit.turn)
-        return hit.user and record is not None and bool(kept(record))
+        turn = self._records.get(hit.turn)
+        return hit.user and turn is not None and bool(kept(turn))
 
     def _share(self, hit: Found) -> float:
         """Return how much of a phrasing a passage has literally."""
@@ -135,40 +135,40 @@ class SearchResults:
     def _pieces(self, turn: int) -> list[Passage]:
         """Return the passages of a turn, none if it was erased since."""
         if turn not in self._passages:
-            record = self._records.get(turn)
-            self._passages[turn] = passages(record.messages) if record else []
+            stored = self._records.get(turn)
+            self._passages[turn] = passages(stored.messages) if stored else []
         return self._passages[turn]
 
     def _in_span(self, hit: Found) -> Found:
         """Return a passage as one of the effort whose round it is; the request is of each."""
-        record = self._records.get(hit.turn)
-        rounds = kept(record) if record and hit.passage is not None else []
-        if not record or not rounds:
+        turn = self._records.get(hit.turn)
+        rounds = kept(turn) if turn and hit.passage is not None else []
+        if not turn or not rounds:
             return hit
         at = self._pieces(hit.turn)[hit.passage or 0].message
-        if record.messages[at].type == "human":
+        if turn.messages[at].type == "human":
             return hit
         session = next((name for name, begin, end in rounds if begin <= at < end), "")
         return replace(hit, effort=session or None)
 
     def _is_shown(self, hit: Found) -> bool:
-        record = self._records.get(hit.turn)
-        if record is None:
+        turn = self._records.get(hit.turn)
+        if turn is None:
             return False
-        now = not record.is_committed
-        return not self._when.until if now else is_within(record.at, self._when)
+        now = not turn.is_committed
+        return not self._when.until if now else is_within(turn.at, self._when)
 
     def _add(self, hit: Found, effort: Effort | None) -> bool:
         """Add a passage; return whether there was room for it."""
-        record, key = self._records[hit.turn], _key(hit)
+        turn, key = self._records[hit.turn], _key(hit)
         if key not in self._heads and not self._add_head(key, _head(hit, effort)):
             return False
         if hit.passage is None:
             return True
-        part = shown_excerpt(record.messages, hit.passage, self._terms)
+        part = shown_excerpt(turn.messages, hit.passage, self._terms)
         if part.end - part.begin > _WHOLE:
-            part = best_excerpt(record.messages, self._terms, part.begin, part.end)
-        one = _Range(record, part.begin, part.end, hit.score, hit.weak)
+            part = best_excerpt(turn.messages, self._terms, part.begin, part.end)
+        one = _Range(turn, part.begin, part.end, hit.score, hit.weak)
         if not self._add_range(key, one):
             return False
         # A question is often answered only in the next turn.
@@ -199,13 +199,13 @@ class SearchResults:
         shown = [
             other
             for other in every
-            if (other.record.number, other.foreign) == (one.record.number, one.foreign)
+            if (other.turn.number, other.foreign) == (one.turn.number, one.foreign)
             if _is_one(*sorted((one, other), key=lambda each: each.begin))
         ]
         begin = min((other.begin for other in shown), default=one.begin)
         end = max((other.end for other in shown), default=one.end)
         begin, end = min(begin, one.begin), max(end, one.end)
-        cost = self._work.count(excerpted(one.record.messages, begin, end))
+        cost = self._work.count(excerpted(one.turn.messages, begin, end))
         cost -= sum(self._work.count(other.text) for other in shown)
         cost += 0 if shown else self._work.count(compact(self._around(one)))
         if not self._spend(cost):
@@ -240,19 +240,19 @@ class SearchResults:
                 self._heads[name] = head
                 self._summaries[name] = passage, quote
             return
-        (record,) = past(self._work.view.archive, hit.session, tip).turns([tip.turn])
-        part = shown_excerpt(record.messages, hit.passage or 0, self._terms)
+        (turn,) = past(self._work.view.archive, hit.session, tip).turns([tip.turn])
+        part = shown_excerpt(turn.messages, hit.passage or 0, self._terms)
         key = tip.id, tip.turn
         if self._add_head(key, {"session": session}):
             place = {"session": session, "id": tip.id}
-            one = _Range(record, part.begin, part.end, hit.score, hit.weak, place)
+            one = _Range(turn, part.begin, part.end, hit.score, hit.weak, place)
             if not self._add_range(key, one):
                 del self._heads[key]
 
     def _written(self) -> tuple[list[Mapping[str, Any]], list[Recalled], set[int]]:
         """Return the results as the model reads them, the quoted ranges, and the turns."""
         above, summarised = self._earlier()
-        turns = {one.record.number for ranges in self._ranges.values() for one in ranges}
+        turns = {one.turn.number for ranges in self._ranges.values() for one in ranges}
         hours = _hours(self._ranges.values(), self._when.zone)
         results: list[Mapping[str, Any]] = []
         quotes: list[Recalled] = []
@@ -269,10 +269,10 @@ class SearchResults:
                 passages.append(passage)
             for one in self._ranges.get(key, ()):
                 if _covered(one.quote, above):
-                    passages.append({"turn": one.record.number, "above": True})
+                    passages.append({"turn": one.turn.number, "above": True})
                     continue
                 weak = {"weak": True} if one.weak else {}
-                around = self._around(one, hour=one.record.number in hours)
+                around = self._around(one, hour=one.turn.number in hours)
                 passages.append({**around, "text": one.text, **weak})
                 quotes.append(one.quote)
             if passages or head:  # for the passage of a turn there may have been no room
@@ -281,11 +281,11 @@ class SearchResults:
 
     def _around(self, one: _Range, *, hour: bool = False) -> dict[str, Any]:
         """Return what stands before the text: with an offset if one reading does not reach it."""
-        zone, messages = self._when.zone, one.record.messages
-        none = UNDATED if one.record.is_committed else "now"
+        zone, messages = self._when.zone, one.turn.messages
+        none = UNDATED if one.turn.is_committed else "now"
         around: dict[str, Any] = {
-            "turn": one.record.number,
-            "at": local_day(one.record.at, zone, hour=hour) or none,
+            "turn": one.turn.number,
+            "at": local_day(one.turn.at, zone, hour=hour) or none,
             "speaker": speaker_at(messages, one.begin),
         }
         reach = min(self._work.free, self._work.room // RESULT_SHARE, DEFAULT_LIMIT)
@@ -318,7 +318,7 @@ def _is_one(first: _Range, second: _Range) -> bool:
     """Tell whether two ranges overlap, or follow each other without a result ending between."""
     if second.begin <= first.end:
         return True
-    messages = first.record.messages
+    messages = first.turn.messages
     ends = [place.end for place in offsets(messages)]
     is_result = first.end + 1 in ends and messages[ends.index(first.end + 1)].type == "tool"
     return second.begin == first.end + 1 and not is_result
@@ -352,13 +352,13 @@ def _covered(quote: Recalled, above: Iterable[Recalled]) -> bool:
     )
 
 
-def _hours(groups: Iterable[Sequence[_Range]], zone: str) -> set[int]:
+def _hours(turns: Iterable[Sequence[_Range]], zone: str) -> set[int]:
     """Return the turns that are of the same day as another one shown, some hours apart."""
     times = {
-        one.record.number: local(one.record.at, zone)
-        for ranges in groups
+        one.turn.number: local(one.turn.at, zone)
+        for ranges in turns
         for one in ranges
-        if one.record.at
+        if one.turn.at
     }
     return {
         turn

@@ -65,8 +65,8 @@ def summarise(
     question = _question_maker(effort, settings, fences)
     # What the budget leaves beside the longest form and the longest name of a part.
     forms = (render("summary_as_text"), compact(EffortSummary.model_json_schema()))
-    records = render("records_of_parts")
-    empty = question("", f"{records} 9999 of 9999")
+    turns = render("records_of_parts")
+    empty = question("", f"{turns} 9999 of 9999")
     limit = empty.log_room(settings.context_budget - max(map(count, forms)), count)
     about = frozenset(query_terms(f"{effort.id} {effort.goal}"))
     parts, label = _parts(log, limit, count, about), "part"
@@ -80,7 +80,7 @@ def summarise(
         fewer = slices("\n\n".join(short), limit, count)
         if len(fewer) >= len(parts):
             raise AnswerError(f"the summaries of its {len(parts)} parts are as long as the parts")
-        parts, label = fewer, records
+        parts, label = fewer, turns
     return replace(
         effort,
         summary=cut_at_sentence(answers[0].summary, settings.summary_max_tokens, count),

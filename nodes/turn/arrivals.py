@@ -210,8 +210,8 @@ def _unanswered(view: ArchiveView) -> list[int]:
     """Return the turn of each question behind the last answer."""
     found: list[int] = []
     for turn in range(view.tip.turn, 0, -1):
-        for record in view.turns([turn]):
-            kinds = [message.type for message in reversed(record.messages)]
+        for stored in view.turns([turn]):
+            kinds = [message.type for message in reversed(stored.messages)]
             asked = [*takewhile(lambda kind: kind == "human", kinds)]
             found += [turn] * len(asked)
             if len(asked) < len(kinds):
@@ -249,8 +249,8 @@ def _without_history(arrived: SplitInput, start: int, view: ArchiveView) -> Spli
 def _last_answered(view: ArchiveView) -> int:
     """Return the number of the newest turn that has an answer, 0 without any."""
     for turn in range(view.tip.turn, 0, -1):
-        for record in view.turns([turn]):
-            if any(message.type in MADE_HERE for message in record.messages):
+        for stored in view.turns([turn]):
+            if any(message.type in MADE_HERE for message in stored.messages):
                 return turn
     return 0
 
@@ -314,8 +314,8 @@ def turn_numbers(turns: Mapping[int, Sequence[BaseMessage]]) -> dict[str, int]:
 def _with_repeated(arrived: SplitInput, view: ArchiveView) -> SplitInput:
     """Take the edited questions as new, and restore the archived turns."""
     known = arrived.known
-    records = view.turns(sorted(known.questions))
-    restored = {record.number: stored_messages(view, record) for record in records}
+    turns = view.turns(sorted(known.questions))
+    restored = {stored.number: stored_messages(view, stored) for stored in turns}
     edits = {turn: edit for turn, edit in known.edits.items() if turn not in restored}
     whole = replace(known, turns={**known.turns, **restored}, edits=edits, questions={})
     said = [message for turn in known.questions.values() for message in turn]

@@ -58,15 +58,10 @@ class Compared:
 class _Archived(NamedTuple):
     """A message of an archived turn, as it is stored and as users see it."""
 
-    record: StoredTurn
+    turn: StoredTurn
     at: int
     stored: Message
     shown: Message
-
-    @property
-    def turn(self) -> int:
-        """The number of its turn."""
-        return self.record.number
 
 
 def compared(
@@ -94,15 +89,15 @@ def _compared_from(
 ) -> Compared:
     """Compare messages with the archived turns from the first one on."""
     last = view.tip.turn
-    records = view.turns(range(first, last + 1))
-    erased = {record.number for record in records if record.status == "erased"}
+    stored_turns = view.turns(range(first, last + 1))
+    erased = {turn.number for turn in stored_turns if turn.status == "erased"}
     messages = _without_erased(messages, numbers, erased)
     if not messages:
         return Compared()
     archived = [
-        _Archived(record, at, *forms)
-        for record in records
-        for at, forms in enumerate(zip(record.messages, as_users_see(record.messages), strict=True))
+        _Archived(turn, at, *forms)
+        for turn in stored_turns
+        for at, forms in enumerate(zip(turn.messages, as_users_see(turn.messages), strict=True))
     ]
     messages = _in_order(messages, archived)
     plain = stored_form(messages)
@@ -110,12 +105,12 @@ def _compared_from(
     places = {at: archived[place] for at, place in _places(archived, plain, begun=begun)}
     turns: dict[int, list[BaseMessage]] = {}
     for at, original in sorted(places.items()):
-        turns.setdefault(original.turn, []).append(messages[at])
+        turns.setdefault(original.turn.number, []).append(messages[at])
     edited = {at: one for at, one in places.items() if _is_edited(plain[at], one)}
     questions: dict[int, list[BaseMessage]] = {}
     for at, original in edited.items():
         if plain[at].type == "human":
-            questions.setdefault(original.turn, []).append(messages[at])
+            questions.setdefault(original.turn.number, []).append(messages[at])
     edits = dict(_edits(edited, plain))
     newest = max(turns.keys() - edits, default=first - 1)
     while newest + 1 in erased:
@@ -197,7 +192,9 @@ def _asked(archived: Sequence[_Archived], first: int, end: int) -> int:
     for at in range(end - 1, first, -1):
         if archived[at].shown.type == "human":
             is_answer = end < len(archived) and archived[end].shown.type in MADE_HERE
-            return at if is_answer and archived[at].turn == archived[end].turn else first
+            return (
+                at if is_answer and archived[at].turn.number == archived[end].turn.number else first
+            )
     return first
 
 
@@ -240,13 +237,13 @@ def _edits(
     edited: Mapping[int, _Archived], plain: Sequence[Message]
 ) -> Iterator[tuple[int, tuple[Message, ...]]]:
     """Yield the number and all messages of each turn of which some were edited."""
-    for record in {one.turn: one.record for one in edited.values()}.values():
+    for turn in {one.turn.number: one.turn for one in edited.values()}.values():
         new = {
             one.at: _as_archived(plain[at], one)
             for at, one in edited.items()
-            if one.turn == record.number
+            if one.turn.number == turn.number
         }
-        yield record.number, tuple(new.get(at, one) for at, one in enumerate(record.messages))
+        yield turn.number, tuple(new.get(at, one) for at, one in enumerate(turn.messages))
 
 
 def _unknown(

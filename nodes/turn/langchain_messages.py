@@ -213,9 +213,9 @@ def archived(messages: Sequence[_Message]) -> list[_Message] | None:
     return None if is_same else after
 
 
-def stored_messages(view: ArchiveView, record: StoredTurn) -> list[BaseMessage]:
+def stored_messages(view: ArchiveView, turn: StoredTurn) -> list[BaseMessage]:
     """Return the messages of a committed turn as the state has them."""
-    said = copied(as_users_see(view.messages(record)))
+    said = copied(as_users_see(view.messages(turn)))
     return kept_in_state(view.archive, view.session, said)
 
 

@@ -33,7 +33,7 @@ from .langchain_messages import (
     with_call_ids,
 )
 from .state import TurnState, updated
-from .turn import NO_ROUNDS, group, left_rounds, memory_at
+from .turn import NO_ROUNDS, left_rounds, memory_at, turn_to_store
 from .updates import commit_update, not_aged, tip_of, tip_update
 
 _TELLING = 2
@@ -76,10 +76,10 @@ def _replacing(
 
     It keeps its events and efforts, and its status if nothing new happened in it.
     """
-    records = archive.at(session, tip).turns([tip.turn])
-    if not records or records[-1].number != tip.turn:
+    turns = archive.at(session, tip).turns([tip.turn])
+    if not turns or turns[-1].number != tip.turn:
         raise TipNotFoundError(tip.id, tip.turn)
-    original = records[-1]
+    original = turns[-1]
     parent = Tip(original.number - 1, original.parent)
     efforts = tuple(dict.fromkeys((*turn.efforts, *original.efforts)))
     keeps_status = not turn.events and original.status != "erased"
@@ -109,8 +109,8 @@ def commit_unfinished(
     left = left_rounds(archive, session, state) if is_running else NO_ROUNDS
     if not arrived.unfinished and not left.messages:
         return {**tip_update(tip), **archived, "events": []}
-    record = commit(archive, session, tip, group(state, arrived.unfinished, left))
-    return commit_update(record, str(arrived.unfinished[-1].id) if arrived.unfinished else "")
+    turn = commit(archive, session, tip, turn_to_store(state, arrived.unfinished, left))
+    return commit_update(turn, str(arrived.unfinished[-1].id) if arrived.unfinished else "")
 
 
 def _edited(archive: Archive, session: Session, tip: Tip, known: Compared) -> Tip:
@@ -119,16 +119,16 @@ def _edited(archive: Archive, session: Session, tip: Tip, known: Compared) -> Ti
     Their nonces follow from what is committed, so that a retry commits nothing twice.
     """
     branch, after, edits = archive.at(session, tip), None, known.edits
-    for record in branch.turns(range(min(edits), tip.turn + 1), commands=True):
-        before = after or Tip(record.number - 1, record.parent)
-        is_turn = record.status != "command"
-        messages = edits.get(record.number, record.messages) if is_turn else record.messages
-        said = known.turns[record.number] if is_turn and record.number in edits else ()
-        saved = archive.at(session, record.tip).saved()
+    for turn in branch.turns(range(min(edits), tip.turn + 1), commands=True):
+        before = after or Tip(turn.number - 1, turn.parent)
+        is_turn = turn.status != "command"
+        messages = edits.get(turn.number, turn.messages) if is_turn else turn.messages
+        said = known.turns[turn.number] if is_turn and turn.number in edits else ()
+        saved = archive.at(session, turn.tip).saved()
         again = StoredTurn(
-            *(record.number, messages, record.at, record.efforts, record.events, record.status),
+            *(turn.number, messages, turn.at, turn.efforts, turn.events, turn.status),
             state=saved.state if saved else None,
-            nonce=archive.keyed_digest(f"{session} {before.id} {record.id} {digest(messages)}"),
+            nonce=archive.keyed_digest(f"{session} {before.id} {turn.id} {digest(messages)}"),
             attachments=data_of(message.content for message in said),
         )
         after = commit(archive, session, before, again).tip
@@ -136,10 +136,10 @@ def _edited(archive: Archive, session: Session, tip: Tip, known: Compared) -> Ti
 
 
 def _with_blocks_again(
-    messages: Sequence[Message], records: Sequence[StoredTurn]
+    messages: Sequence[Message], turns: Sequence[StoredTurn]
 ) -> tuple[Message, ...]:
     """Return messages with the state blocks, hidden from users, that the archive has of them."""
-    archived = (message for record in records for message in record.messages)
+    archived = (message for turn in turns for message in turn.messages)
     return with_blocks(messages, {one.id: one.content for one in archived if one.id})
 
 
@@ -163,11 +163,11 @@ def state_at(archive: Archive, session: Session, tip: Tip, window: int) -> TurnS
     System messages of older turns are there too, also those that the application had removed.
     """
     view, turns = past(archive, session, tip), cast("dict[int, list[BaseMessage]]", {})
-    for record in view.turns(range(max(1, tip.turn - window + 1), tip.turn + 1)):
-        if messages := stored_messages(view, record):
+    for stored in view.turns(range(max(1, tip.turn - window + 1), tip.turn + 1)):
+        if messages := stored_messages(view, stored):
             for message in messages:
                 message.id = message.id or str(uuid4())
-            turns[record.number] = messages
+            turns[stored.number] = messages
     messages = [message for turn in turns.values() for message in turn]
     older = (one for one in every_turn(archive, session, tip) if one.number not in turns)
     said = [one for turn in older for one in turn.messages if one.type == "system"]
@@ -239,12 +239,12 @@ def _aligned(
     turns: dict[int, Sequence[BaseMessage]] = {}
     plain, end = stored_form(history), len(history)
     numbers = range(max(1, tip.turn - MOST_TURNS + 1), tip.turn + 1)
-    for record in reversed(archive.at(session, tip).turns(numbers)):
-        begin = _before_turn(plain[:end], record.messages)
+    for turn in reversed(archive.at(session, tip).turns(numbers)):
+        begin = _before_turn(plain[:end], turn.messages)
         if begin is None:
             break
         if begin < end:
-            turns[record.number], end = history[begin:end], begin
+            turns[turn.number], end = history[begin:end], begin
     return turns
 
 
@@ -290,9 +290,9 @@ def _by_likelihood(
     """Return the turns that may end a history, those whose last message has the same id first."""
     renamed: dict[Tip, bool] = {}
     for tip in tips:
-        for record in archive.at(session, tip).turns([tip.turn]):
-            if _before_turn(history, record.messages) is not None:
-                renamed[tip] = _ids(record.messages[-1:]) != _ids(history[-1:])
+        for turn in archive.at(session, tip).turns([tip.turn]):
+            if _before_turn(history, turn.messages) is not None:
+                renamed[tip] = _ids(turn.messages[-1:]) != _ids(history[-1:])
     return sorted((tip for tip in tips if tip in renamed), key=renamed.__getitem__)
 
 
@@ -306,24 +306,24 @@ def _is_past_of(history: Sequence[Message], archive: Archive, session: Session, 
     end, has_own_ids, matched = len(history), False, 0
     for last in range(tip.turn, 0, -MOST_TURNS):
         numbers = range(max(1, last - MOST_TURNS + 1), last + 1)
-        records = archive.at(session, tip).turns(numbers)
-        for record in reversed(records):
-            start = _before_turn(history[:end], record.messages)
+        turns = archive.at(session, tip).turns(numbers)
+        for turn in reversed(turns):
+            start = _before_turn(history[:end], turn.messages)
             if start is None:
                 is_telling = has_own_ids or matched >= _TELLING
-                return is_telling and _unedited(history[:end], records)
-            matched += bool(record.messages)
+                return is_telling and _unedited(history[:end], turns)
+            matched += bool(turn.messages)
             if end == len(history):
-                has_own_ids = {*_ids(history[start:])} <= {*_ids(record.messages)}
+                has_own_ids = {*_ids(history[start:])} <= {*_ids(turn.messages)}
             if start == 0:
                 return True
             end = start
     return False
 
 
-def _unedited(history: Sequence[Message], records: Sequence[StoredTurn]) -> bool:
+def _unedited(history: Sequence[Message], turns: Sequence[StoredTurn]) -> bool:
     """Tell whether no message of a history differs from the one of its id in the turns."""
-    archived = {m.id: m for record in records for m in record.messages}
+    archived = {m.id: m for turn in turns for m in turn.messages}
     originals = [archived.get(message_id) for message_id in _ids(history)]
     pairs = zip(originals, history, strict=True)
     return all(
@@ -372,7 +372,7 @@ def adopted(
         # A tool answered directly, or with structured output.
         is_done = isinstance(said[-1], ToolMessage) and len(turn) == len(said)
         running = updated(state, {"turn": tip.turn + 1, "nonce": nonce})
-        ambient = group(running, turn, is_done=is_done)
+        ambient = turn_to_store(running, turn, is_done=is_done)
         if ambient.status == "aborted":
             state = updated(state, not_aged(running))
         # Not filed under today: at the time that its messages carry, or at none.

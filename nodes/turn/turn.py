@@ -85,10 +85,10 @@ class TurnCache:
 
     def read(self) -> dict[int, StoredTurn]:
         """Return the committed turns that nodes read, for as long as a turn relies on them."""
-        at, records = self._read.get("newest", (0.0, {}))
+        at, turns = self._read.get("newest", (0.0, {}))
         if (now := monotonic()) - at > READ_CACHE_SECONDS:
-            at, records = self._read["newest"] = now, {}
-        return records
+            at, turns = self._read["newest"] = now, {}
+        return turns
 
     def keep_left(
         self, part: str, left: tuple[Message, ...], leaving: Sequence[BaseMessage]
@@ -238,7 +238,7 @@ def running(state: TurnState) -> list[BaseMessage]:
     return messages[start:]
 
 
-def group(
+def turn_to_store(
     state: TurnState,
     messages: Sequence[BaseMessage],
     left: LeftRounds = NO_ROUNDS,
@@ -269,7 +269,7 @@ def group(
     )
 
 
-def command_group(state: TurnState) -> StoredTurn:
+def command_to_store(state: TurnState) -> StoredTurn:
     """Return the command that waits in the state as the archive stores it."""
     # What the context shows is made anew after it.
     after = _saved({key: value for key, value in state.items() if key != "plan"})
@@ -387,7 +387,7 @@ def _running_turn(
 ) -> RunningTurn:
     report: Mapping[str, Any] = state.get("context_report", {})
     if not report:  # a larger graph that hands over messages alone does not keep it
-        events = [event for record in view.turns([view.tip.turn]) for event in record.events]
+        events = [event for turn in view.turns([view.tip.turn]) for event in turn.events]
         report = next((event for event in reversed(events) if event["type"] == "sent"), {})
     used = report.get("total", 0)
     settings, fixed, refused = frame

@@ -90,9 +90,9 @@ def streamed_update(
     return efforts_update(after)
 
 
-def commit_update(record: StoredTurn, last: str) -> dict[str, Any]:
+def commit_update(turn: StoredTurn, last: str) -> dict[str, Any]:
     """Return the update after a commit; `last` is the id of the turn's last message."""
-    return {**tip_update(record.tip), "archived": last, "events": []}
+    return {**tip_update(turn.tip), "archived": last, "events": []}
 
 
 def plan_update(work: RunningTurn, before: Plan | None = None) -> dict[str, Any]:

@@ -125,11 +125,11 @@ def main(place: Place, durability: Durability, kills: int, seed: int) -> None:
     with opened(place) as chat:
         last = f"{len(noted(place.root / 'said'))} {WORDS}"
         state = chat.agent.invoke({"messages": last}, CONFIG, durability=durability)
-        messages, records = Stage(chat, CONFIG).read(), chat.records(state)
+        messages, turns = Stage(chat, CONFIG).read(), chat.records(state)
     found = {
         "said": [*noted(place.root / "said"), last],
         "answered": noted(place.root / "answered"),
-        "compressed": sum(e["type"] == "compressed" for one in records for e in one.events),
+        "compressed": sum(e["type"] == "compressed" for one in turns for e in one.events),
         "kept": [[m.type, m.text] for m in messages if m.text],
     }
     print(json.dumps(found))  # noqa: T201 (the test reads it)

@@ -12,13 +12,13 @@ class FullDisk(DiskArchive):
     failures = 0
 
     def commit(
-        self, session: Session, tip: Tip, group: StoredTurn, embedder: Embedder | None = None
+        self, session: Session, tip: Tip, turn: StoredTurn, embedder: Embedder | None = None
     ) -> StoredTurn:
         """Fail as a full disk does, or commit."""
         if self.failures:
             self.failures -= 1
             raise OSError(28, "No space left on device")
-        return super().commit(session, tip, group, embedder)
+        return super().commit(session, tip, turn, embedder)
 
 
 class NoRoomToCompress(DiskArchive):

@@ -120,8 +120,8 @@ def found(place: Place) -> tuple[bool, bool, list[str]]:
     """
     with place.archive() as archive:
         tip = archive.newest(SESSION)
-        (record, *_) = archive.at(SESSION, tip).turns([2]) if tip else (None,)
-        gone = record is None or record.status == "erased"
+        (turn, *_) = archive.at(SESSION, tip).turns([2]) if tip else (None,)
+        gone = turn is None or turn.status == "erased"
         faults = [f"{f.where}: {f.what}" for f in archive.verify(SESSION) if f.fatal] if tip else []
         hits = archive.elsewhere(OTHER, STEMS[0], 5)
         faults += ["searched"] if bool(hits) == gone else []
@@ -152,12 +152,12 @@ def talked(place: Place, turn: int) -> list[str]:
     with opened(place) as chat:
         chat.model.answers = ["On we go."]
         state = chat.say("And?", CONFIG)
-        records, branches = chat.records(state), chat.branches
+        turns, branches = chat.records(state), chat.branches
         fatal = [f"{f.where}: {f.what}" for f in chat.archive.verify(SESSION) if f.fatal]
     wanted = {
         "turn": (state["memory"]["turn"], branches) == (turn, 1),
-        "records": [record.number for record in records] == [*range(1, turn + 1)],
-        "statuses": {record.status for record in records if record.number != 2} == {"done"},
+        "records": [stored.number for stored in turns] == [*range(1, turn + 1)],
+        "statuses": {stored.status for stored in turns if stored.number != 2} == {"done"},
         "efforts": (state["memory"]["active_effort"], list(state["memory"]["summaries"]))
         == (None, ["gate"]),
         "messages": [m.type for m in state["messages"]].count("human") > 1,

@@ -107,8 +107,8 @@ def work(place: Place, durability: Durability, chance: random.Random) -> None:
 def erase_one(chat: Talk, erased: Path, chance: random.Random) -> None:
     """Erase an old turn, noting before what it said; what was cut off is often done again."""
     values, known = state(chat), lines(erased)
-    records = chat.records(values) if values else ()
-    whole = [one for one in records[:-2] if one.status != "erased" and asked_in(one)]
+    turns = chat.records(values) if values else ()
+    whole = [one for one in turns[:-2] if one.status != "erased" and asked_in(one)]
     if known and chance.random() < 0.5:
         erase(chat.agent, CONFIG, known[-1]["turn"])
     elif whole:
@@ -118,11 +118,11 @@ def erase_one(chat: Talk, erased: Path, chance: random.Random) -> None:
         erase(chat.agent, CONFIG, one.number)
 
 
-def texts(record: StoredTurn) -> list[str]:
+def texts(turn: StoredTurn) -> list[str]:
     """Return what nobody but a turn says: its questions, and the numbers in its answers."""
-    said = (text(m).partition(": ")[2].split(" ")[0] for m in record.messages if m.type == "ai")
+    said = (text(m).partition(": ")[2].split(" ")[0] for m in turn.messages if m.type == "ai")
     return [
-        *(asked.partition(" with ")[0] + " with" for asked in asked_in(record)),
+        *(asked.partition(" with ")[0] + " with" for asked in asked_in(turn)),
         *filter(None, said),
     ]
 
@@ -176,19 +176,17 @@ def report(place: Place, durability: Durability) -> dict[str, int]:
         for turn in {one["turn"] for one in erased}:
             erase(chat.agent, CONFIG, turn)
         values = state(chat)
-        records = chat.records(values)
+        turns = chat.records(values)
         findings = chat.archive.verify(SESSION)
-        made = [
-            chat.archive.at(SESSION, tip_in(values)).compression(one) for one in efforts(records)
-        ]
+        made = [chat.archive.at(SESSION, tip_in(values)).compression(one) for one in efforts(turns)]
     gone = {turn for one in erased for turn in one["asked"]}
     told = place.holding({said for one in erased for said in one["said"]})
     return {
-        **compared(records, tip_in(values).turn, dict(lines(place.root / "answered")), gone),
-        "aborted": sum(record.status == "aborted" for record in records),
-        "concluded": sum(e["type"] == "concluded" for one in records for e in one.events),
+        **compared(turns, tip_in(values).turn, dict(lines(place.root / "answered")), gone),
+        "aborted": sum(stored.status == "aborted" for stored in turns),
+        "concluded": sum(e["type"] == "concluded" for one in turns for e in one.events),
         "compressed": sum(one is not None for one in made),
-        "erased": sum(record.status == "erased" for record in records),
+        "erased": sum(stored.status == "erased" for stored in turns),
         "told": len(told),
         "leaves": sum("leaf" in found.what for found in findings),
         "damage": sum(found.fatal for found in findings),
@@ -196,20 +194,20 @@ def report(place: Place, durability: Durability) -> dict[str, int]:
 
 
 def compared(
-    records: Sequence[StoredTurn], newest: int, answers: dict[int, str], gone: set[int]
+    turns: Sequence[StoredTurn], newest: int, answers: dict[int, str], gone: set[int]
 ) -> dict[str, int]:
     """Return how a lineage differs from what was noted, but for what was erased."""
-    questions = [said for record in records for said in asked_in(record)]
+    questions = [said for stored in turns for said in asked_in(stored)]
     asked = [number(said) for said in questions]
-    kept = {number(said): text(one.messages[-1]) for one in records for said in asked_in(one)}
+    kept = {number(said): text(one.messages[-1]) for one in turns for said in asked_in(one)}
     misheard = sum(said != question(number(said)) for said in questions)
     misquoted = sum(
         kept[turn] != said + block(turn) for turn, said in answers.items() if turn in kept
     )
     return {
-        "turns": len(records),
+        "turns": len(turns),
         "answered": len(answers),
-        "lost": len(answers.keys() - {*asked} - gone) + newest - len(records),
+        "lost": len(answers.keys() - {*asked} - gone) + newest - len(turns),
         "doubled": sum(times - 1 for times in Counter(asked).values()),
         "disordered": int(asked != sorted(asked)),
         "altered": misheard + misquoted,
@@ -217,14 +215,14 @@ def compared(
     }
 
 
-def efforts(records: Sequence[StoredTurn]) -> list[str]:
+def efforts(turns: Sequence[StoredTurn]) -> list[str]:
     """Return the efforts that turns belong to."""
-    return list(dict.fromkeys(name for record in records for name in record.efforts))
+    return list(dict.fromkeys(name for turn in turns for name in turn.efforts))
 
 
-def asked_in(record: StoredTurn) -> list[str]:
+def asked_in(turn: StoredTurn) -> list[str]:
     """Return the user messages of a record."""
-    return [text(message) for message in record.messages if message.type == "human"]
+    return [text(message) for message in turn.messages if message.type == "human"]
 
 
 def number(said: str) -> int:

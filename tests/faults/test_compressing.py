@@ -54,7 +54,7 @@ def test_a_stored_compression_is_taken_up(place: Place, after: str, again: Any) 
         state = chat.agent.invoke(again, THREAD)
 
         last = chat.say("And now?")
-        records, findings, passes = chat.records(last), chat.archive.verify(SESSION), logged(chat)
+        turns, findings, passes = chat.records(last), chat.archive.verify(SESSION), logged(chat)
     turn = before.values["memory"]["turn"] - 1
     assert before.next == ("compress",)
     assert quoted(before.values) == {}
@@ -62,7 +62,7 @@ def test_a_stored_compression_is_taken_up(place: Place, after: str, again: Any) 
     assert passes == [("shop", turn)] * (after == "log")
     assert f"constraint, turn 2: {RULE}" in shown(chat)
     assert [one.fatal for one in findings] == []
-    assert [record.number for record in records] == [*range(1, last["memory"]["turn"] + 1)]
+    assert [stored.number for stored in turns] == [*range(1, last["memory"]["turn"] + 1)]
 
 
 def test_two_processes_compress_one_thread(place: Place) -> None:

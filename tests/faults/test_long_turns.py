@@ -127,14 +127,14 @@ def stones(place: Place) -> list[int]:
     """Return the stones in the results of the newest turn, in their order."""
     with place.archive() as archive:
         tip = archive.newest(SESSION) or Tip()
-        (record,) = archive.at(SESSION, tip).turns([tip.turn])
+        (turn,) = archive.at(SESSION, tip).turns([tip.turn])
         assert [found for found in archive.verify(SESSION) if found.fatal] == []
-    return results_of(record)
+    return results_of(turn)
 
 
-def results_of(record: StoredTurn) -> list[int]:
+def results_of(turn: StoredTurn) -> list[int]:
     """Return the stones in the results of a turn."""
-    results = [text(message) for message in record.messages if message.type == "tool"]
+    results = [text(message) for message in turn.messages if message.type == "tool"]
     return [int(number) for words in results for number in re.findall(r"^stone<(\d+)>", words)]
 
 

@@ -44,11 +44,11 @@ def stored(
     """Write the efforts, and a turn of none, and embed them."""
     root: Path = tmp_path_factory.mktemp("minilm")
     with DiskArchive(root, durable=False) as archive:
-        groups = [
+        turns = [
             turn(at, SAID.get(name, f"Now {name}."), [name], [concluded(name, summary)])
             for at, (name, summary) in enumerate(EFFORTS.items(), 1)
         ]
-        tip = commit_all(archive, [*groups, turn(7, "My cat is called Minka.")])
+        tip = commit_all(archive, [*turns, turn(7, "My cat is called Minka.")])
         archive.embed(SESSION, embedder, 9)
         yield archive, tip
 

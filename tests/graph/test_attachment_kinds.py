@@ -86,8 +86,8 @@ def test_block(tmp_path: Path, kind: str) -> None:
         state = chat.agent.invoke(cast("Any", {"messages": [said]}), THREAD)
 
     own, later, _, back = (sent.messages for sent in chat.model.sent)
-    record, *_ = chat.records(state)
-    counted = next(event["tokens"]["turn"] for event in record.events if event["type"] == "sent")
+    turn, *_ = chat.records(state)
+    counted = next(event["tokens"]["turn"] for event in turn.events if event["type"] == "sent")
     found = commands.search(chat.agent, THREAD, name.split()[-1])["results"]
     assert counted >= (_LEAST[known.kind] if known and not known.text else 20)
     assert any(stands(block, message) for message in own)

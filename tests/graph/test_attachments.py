@@ -87,7 +87,7 @@ def test_same_picture_sent_again_is_no_edit(tmp_path: Path) -> None:
     state = chat.agent.invoke({"messages": [asked, HumanMessage("Really?", id="q2")]}, THREAD)
 
     assert (state["memory"]["turn"], chat.branches) == (2, 1)
-    assert [record.number for record in chat.records(state)] == [1, 2]
+    assert [turn.number for turn in chat.records(state)] == [1, 2]
     assert DATA not in str(state)
 
 
@@ -166,10 +166,10 @@ def test_graph_around_keeps_the_data(tmp_path: Path) -> None:
     state = outer.invoke({"messages": "Really?"}, THREAD)
 
     assert state["messages"][0].content == asking(IMAGE).content
-    (record, _) = chat.archive.at(
+    (turn, _) = chat.archive.at(
         Session("", "t", "agent"), chat.archive.tips(Session("", "t", "agent"))[0]
     ).turns([1, 2])
-    assert DATA not in str(record)
+    assert DATA not in str(turn)
 
 
 def test_nothing_of_it_is_left(tmp_path: Path) -> None:

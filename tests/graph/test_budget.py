@@ -63,8 +63,8 @@ def test_the_pointer_of_the_running_turn_resolves(tmp_path: Path) -> None:
         settings=Settings(context_budget=BUDGET, compression="off"),
     )
     state = chat.say("Look it up.")
-    (record,) = chat.records(state)
-    log = plain(record.messages)
+    (turn,) = chat.records(state)
+    log = plain(turn.messages)
     read = str(chat.last[-1].content)
 
     assert log[int(found[0]) :][:200] in read

@@ -94,7 +94,7 @@ def test_parent_graph_of_a_model_that_repeats_ids(tmp_path: Path) -> None:
     for number in range(8):
         state = chat.say(f"Question {number}?")
 
-    said = [text(message) for record in chat.records(state) for message in record.messages]
+    said = [text(message) for turn in chat.records(state) for message in turn.messages]
     turns = [[f"Question {number}?", f"Answer {number}."] for number in range(8)]
     assert said == [*chain.from_iterable(turns)]
 
@@ -149,9 +149,9 @@ def test_tool_answers_with_a_command(tmp_path: Path) -> None:
 
     state = chat.say("do it")
 
-    (record,) = chat.records(state)
+    (turn,) = chat.records(state)
     assert [m.text for m in chat.last[-1:]] == ["done"]
-    assert [m.type for m in record.messages] == ["human", "ai", "tool", "ai"]
+    assert [m.type for m in turn.messages] == ["human", "ai", "tool", "ai"]
 
 
 LONG = "The refresh token expires after 3600 seconds, and nobody renews it. "
@@ -240,7 +240,7 @@ async def test_a_tool_that_answers_directly_ends_the_turn(tmp_path: Path) -> Non
     states.append(chat.say("third"))
 
     assert [state["messages"][-1].text for state in states] == ["one", "two", "three"]
-    assert [record.status for record in chat.records(states[-1])] == ["done"] * 3
+    assert [turn.status for turn in chat.records(states[-1])] == ["done"] * 3
     assert orphans(chat.last) == 0
 
 

@@ -89,7 +89,7 @@ def stones(messages: Any) -> list[int]:
 def records(chat: Talk) -> list[StoredTurn]:
     """Return the last turn of each branch."""
     tips = chat.archive.tips(SESSION)
-    return [record for tip in tips for record in chat.archive.at(SESSION, tip).turns([tip.turn])]
+    return [turn for tip in tips for turn in chat.archive.at(SESSION, tip).turns([tip.turn])]
 
 
 def part_of(values: dict[str, Any]) -> str:
@@ -179,7 +179,7 @@ def test_fork_in_the_middle(tmp_path: Path) -> None:
     state = chat.agent.invoke(None, at_round(chat, 15))
 
     assert part_of(state) != ""
-    assert [stones(record.messages) for record in records(chat)] == [
+    assert [stones(turn.messages) for turn in records(chat)] == [
         [*range(1, 26)],
         [*range(1, 16), *range(101, 111)],
     ]
@@ -199,9 +199,9 @@ def test_edit_in_the_middle(tmp_path: Path) -> None:
     chat.agent.update_state(THREAD, {"messages": edits}, as_node="assemble_context")
     go_on(chat, None)
 
-    (record,) = records(chat)
-    assert text(record.messages[0]) == "Look, please."
-    assert stones(record.messages) == [n for n in range(1, 21) if n != 15]
+    (turn,) = records(chat)
+    assert text(turn.messages[0]) == "Look, please."
+    assert stones(turn.messages) == [n for n in range(1, 21) if n != 15]
 
 
 def test_edit_after_the_commit(tmp_path: Path) -> None:
@@ -306,9 +306,9 @@ def test_message_that_is_put_into_the_middle(tmp_path: Path, waiting: str) -> No
     chat.agent.update_state(THREAD, {"messages": [HumanMessage("Quickly.")]}, as_node="call_model")
     state = go_on(chat, None)
 
-    (record,) = records(chat)
-    assert (record.status, state["messages"][-1].text) == ("done", "Done.")
-    assert stones(record.messages) == [*range(1, 16)]
+    (turn,) = records(chat)
+    assert (turn.status, state["messages"][-1].text) == ("done", "Done.")
+    assert stones(turn.messages) == [*range(1, 16)]
     assert "Quickly." in chat.model.sent[-1].text
 
 
@@ -345,7 +345,7 @@ def test_tool_that_removes_all_messages(tmp_path: Path, clearing: str) -> None:
     assert [m.text for m in state["messages"] if m.type == "human"] == [REQUEST]
     assert REQUEST in chat.model.sent[-1].text
     assert [orphans(sent.messages) for sent in chat.model.sent] == [0] * len(chat.model.sent)
-    assert [text(record.messages[0]) for record in chat.records(state)] == ["Hello.", REQUEST]
+    assert [text(turn.messages[0]) for turn in chat.records(state)] == ["Hello.", REQUEST]
     assert stones(records(chat)[0].messages) == [*range(1, 16)]
 
 

@@ -106,12 +106,12 @@ def test_every_message_is_in_the_archive(life: Life) -> None:
 def test_every_evicted_effort_is_found_and_comes_back(life: Life) -> None:
     """A search for its topic finds it first, and its log is expanded word for word."""
     chat, end = life.chat, life.chat.agent.get_state(THREAD)
-    records = chat.records(life.state)
+    turns = chat.records(life.state)
 
     for number in life.evicted:
         name, first = f"machine-{number:03}", TURNS * number
         found = after(chat, f"What became of the {topic(number)}?", end.config)
-        log = transcript(records[first : first + EFFORT_TURNS])
+        log = transcript(turns[first : first + EFFORT_TURNS])
         assert found.results[0]["results"][0]["id"] == name
         assert quoted(found.sent, name) == log
         assert all(turn.said in log for turn in turns_of(number)[:EFFORT_TURNS])

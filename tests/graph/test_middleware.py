@@ -107,7 +107,7 @@ def gone_once(asked: list[Any], what: Any, result: Any) -> Any:
 
 def lineage(chat: Talk, state: dict[str, Any]) -> list[list[str]]:
     """Return by turn the kinds of the messages that a state sees."""
-    return [[m.type for m in record.messages] for record in chat.records(state)]
+    return [[m.type for m in turn.messages] for turn in chat.records(state)]
 
 
 def results(state: dict[str, Any]) -> list[str]:
@@ -307,7 +307,7 @@ def test_structured_output_by_a_tool(tmp_path: Path, saver: Any, answer: AIMessa
         Sum(value=3),
         Sum(value=4),
     )
-    assert [record.status for record in chat.records(state)] == ["done", "done"]
+    assert [turn.status for turn in chat.records(state)] == ["done", "done"]
     assert [orphans(sent.messages) for sent in chat.model.sent] == [0, 0, 0]
     assert tokens(chat.model.sent[-1]) == state["memory"]["context_report"]["total"]
 
@@ -623,10 +623,10 @@ async def test_all_of_it_in_an_asynchronous_run(tmp_path: Path) -> None:
         waiting = await chat.agent.ainvoke(given, THREAD, context=Tenant("ann"))
         state = await chat.agent.ainvoke(resume, THREAD, context=Tenant("ann"))
 
-    (record,) = chat.records(state)
+    (turn,) = chat.records(state)
     assert waiting["__interrupt__"]
     assert (asked, state["structured_response"], state["cart"]) == ([1, 1], Sum(value=3), ["tea"])
-    assert (record.status, text(record.messages[0])) == ("done", "I am [REDACTED_EMAIL]. Add.")
+    assert (turn.status, text(turn.messages[0])) == ("done", "I am [REDACTED_EMAIL]. Add.")
     assert state["memory"]["active_effort"] == "sums"
     assert chat.archive.users() == ("ann",)
 

@@ -71,8 +71,8 @@ def called(server: OpenAIServer, request: int) -> list[str]:
 
 def kept(root: Path, state: dict[str, Any], turn: int) -> tuple[Message, ...]:
     """Return the messages of a turn as the archive has them."""
-    (record,) = DiskArchive(root).at(Session("", "t"), tip_in(state)).turns([turn])
-    return record.messages
+    (stored,) = DiskArchive(root).at(Session("", "t"), tip_in(state)).turns([turn])
+    return stored.messages
 
 
 @pytest.mark.parametrize("streaming", [False, True])

@@ -39,9 +39,9 @@ def turns(archive: DiskArchive, namespace: str) -> list[list[StoredTurn]]:
     ]
 
 
-def asked(records: list[StoredTurn]) -> list[str]:
+def asked(turns: list[StoredTurn]) -> list[str]:
     """Return what users said in turns."""
-    return [text(m) for record in records for m in record.messages if m.type == "human"]
+    return [text(m) for turn in turns for m in turn.messages if m.type == "human"]
 
 
 def test_sub_agents_of_deepagents(tmp_path: Path) -> None:
@@ -95,13 +95,15 @@ def test_agent_of_a_supervisor(tmp_path: Path, mode: Any) -> None:
     for words in ("Where is it?", "And now?", "Close it."):
         agent.invoke({"messages": words}, THREAD)
 
-    (records,) = turns(archive, "finder")
-    assert asked(records) == ["Where is it?", "And now?", "Close it."]
-    assert [record.number for record in records] == [1, 2, 3]
-    said = [text(message) for record in records for message in record.messages]
+    (committed,) = turns(archive, "finder")
+    assert asked(committed) == ["Where is it?", "And now?", "Close it."]
+    assert [turn.number for turn in committed] == [1, 2, 3]
+    said = [text(message) for turn in committed for message in turn.messages]
     assert said.count("Transferring back to supervisor") == 2
     assert '"concluded"' in finding.sent[-1].text
-    back = [r.number for r in records if "Transferring back to supervisor" in map(text, r.messages)]
+    back = [
+        r.number for r in committed if "Transferring back to supervisor" in map(text, r.messages)
+    ]
     assert back == [2, 3]  # it came after the turn before, and begins the next one
     assert render("unasked") not in finding.sent[-1].text
     assert finding.sent[-1].text.count(render("unasked_later")) == 2
@@ -137,11 +139,11 @@ def test_supervisor_itself(tmp_path: Path, entry: str, mode: Any) -> None:
 
     tip = archive.newest(Session("", "t", "supervisor"))
     assert tip is not None
-    records = archive.at(Session("", "t", "supervisor"), tip).turns(range(1, tip.turn + 1))
-    assert asked([*records]) == questions
-    said = [text(message) for record in records for message in record.messages]
+    turns = archive.at(Session("", "t", "supervisor"), tip).turns(range(1, tip.turn + 1))
+    assert asked([*turns]) == questions
+    said = [text(message) for turn in turns for message in turn.messages]
     assert said.count("In Lyon.") == 3
-    events = [event for record in records for event in record.events]
+    events = [event for turn in turns for event in turn.events]
     changes = [event["type"] for event in events if event.get("effort") == "parcel"]
     assert (changes[0], changes[-1]) == ("opened", "concluded")
     assert [event["type"] for event in events].count("sent") == 7
@@ -175,8 +177,8 @@ def test_agents_of_a_swarm(tmp_path: Path) -> None:
     assert '"status":"open"' in alice.sent[3].text
     assert '"turns":"1-2"' in alice.sent[3].text
     for kept, name in ((archive, "alice"), (of_other, "bob")):
-        (records,) = turns(kept, name)
-        assert asked([*records]) == questions
-        said = [text(message) for record in records for message in record.messages]
+        (committed,) = turns(kept, name)
+        assert asked([*committed]) == questions
+        said = [text(message) for turn in committed for message in turn.messages]
         assert said.count("Successfully transferred to bob") == 2
     assert [orphans(one.messages) for one in (*alice.sent, *bob.sent)] == [0] * 8

@@ -119,9 +119,9 @@ def test_answered_turn_that_no_run_ended(tmp_path: Path, node: str) -> None:
     state = chat.say("Go on.")
 
     collapsed = [
-        record.number
-        for record in chat.records(state)
-        if any(event["type"] == "collapsed" for event in record.events)
+        turn.number
+        for turn in chat.records(state)
+        if any(event["type"] == "collapsed" for event in turn.events)
     ]
     assert (collapsed, state["memory"]["expanded"]) == ([6], {})
     assert chat.said(state)[-2:] == ["Tea?", "Go on."]

@@ -106,7 +106,7 @@ def test_turn_that_closes_one_and_opens_another_is_in_both(tmp_path: Path) -> No
     chat.say(LONG)
     state = chat.say("a is done, now b")
 
-    assert [record.efforts for record in chat.records(state)] == [("a",), ("b", "a")]
+    assert [turn.efforts for turn in chat.records(state)] == [("a",), ("b", "a")]
 
 
 def test_a_fake_model_is_sent_no_tools(tmp_path: Path) -> None:
@@ -172,8 +172,8 @@ def test_odd_user_message_comes_back_equal(tmp_path: Path, content: Any) -> None
 
     state = chat.say(content)
 
-    (record,) = chat.records(state)
-    assert record.messages[0].content == content
+    (turn,) = chat.records(state)
+    assert turn.messages[0].content == content
     assert state["messages"][-1].text == "seen"
 
 

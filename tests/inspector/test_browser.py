@@ -100,13 +100,13 @@ def test_hostile_text_is_text(browser: Browser, address: str, session: Session) 
 def test_hostile_names(browser: Browser, address: str, archive: SqlArchive) -> None:
     """Names that mean something to addresses, scripts and encodings are names."""
     session = Session('~a/../%2F?#"<b>\u202e😀\ud800', "__proto__")
-    group = StoredTurn(
+    turn = StoredTurn(
         1,
         (HumanMessage("half \ud83d, \x00, \u2028", id="1"),),
         "2026-03-01T10:00:00+00:00",
         events=({"type": "opened", "effort": "constructor"},),
     )
-    archive.commit(session, Tip(), group)
+    archive.commit(session, Tip(), turn)
     with page_of(browser, viewport=WIDE) as page:
         enter(page, address)
         base = path_of(page)

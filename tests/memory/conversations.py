@@ -217,14 +217,14 @@ class Conversation:
         self.messages += (ai(content),)
         ended = end_turn(self.work.put(referenced(self.work, self.keywords)))
         self.state, self.plan = ended.state, ended.plan
-        group = StoredTurn(
+        new = StoredTurn(
             number=self.state.turn,
             messages=tuple(stored(message) for message in self.messages),
             at=self.at,
             efforts=memberships(self.state.active, self.state.events),
             events=self.state.events,
         )
-        record = self.archive.commit(self.session, self.tip, group)
+        record = self.archive.commit(self.session, self.tip, new)
         self.tip, self.messages = record.tip, ()
         self.state = replace(self.state, events=())
         return record

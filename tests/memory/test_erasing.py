@@ -14,23 +14,23 @@ SAID = "The safe opens with seven left, nine right."
 MARK = "(redacted: a turn of this effort was erased)"
 
 
-def record(group: StoredTurn) -> StoredTurn:
+def record(turn: StoredTurn) -> StoredTurn:
     """Return a group as a record."""
-    return replace(group, id=f"id{group.number}")
+    return replace(turn, id=f"id{turn.number}")
 
 
 def target(
-    group: StoredTurn,
+    turn: StoredTurn,
     before: Mapping[str, Effort] | None = None,
     anchor: Mapping[str, str] | None = None,
 ) -> Target:
     """Return a group as the turn that is to be erased."""
-    return Target(record(group), before or {}, anchor or {})
+    return Target(record(turn), before or {}, anchor or {})
 
 
 def lost(event: Event, of: Target) -> set[str]:
     """Return the fields that an event of the next turn loses."""
-    following = record(turn(of.record.number + 1, "", ["a"], [event]))
+    following = record(turn(of.turn.number + 1, "", ["a"], [event]))
     (after,) = of.without(following, of.carried())[0].events
     return {key for key in event if after[key] != event[key]}
 
@@ -43,7 +43,7 @@ def test_tombstone_keeps_place_and_digest() -> None:
     after = of.tombstone()
 
     assert after.events == ({"type": "opened", "effort": "a", "goal": "", "tokens": 7},)
-    assert (after.messages, after.status, after.tip) == ((), "erased", of.record.tip)
+    assert (after.messages, after.status, after.tip) == ((), "erased", of.turn.tip)
 
 
 def test_what_the_turn_only_repeats_stays() -> None:

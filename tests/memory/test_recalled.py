@@ -162,10 +162,10 @@ def test_what_was_read_comes_back_from_the_archive(talk: Conversation) -> None:
     talk.ask("What did I say?")
     talk.call("read_log", turns=1)
     seen = talk.messages
-    record = talk.answer()
+    turn = talk.answer()
 
-    assert talk.work.view.messages(record)[:-1] == seen
-    assert record.messages[:-1] == tuple(stored(message) for message in seen)
+    assert talk.work.view.messages(turn)[:-1] == seen
+    assert turn.messages[:-1] == tuple(stored(message) for message in seen)
 
 
 def test_reading_what_was_read_shows_a_reference(talk: Conversation) -> None:

@@ -37,9 +37,9 @@ def referenced(
     """Go through a turn, and return what it referenced, and what returned in it."""
     talk.ask(question)
     talk.run(*calls)
-    record = talk.answer(answer)
+    turn = talk.answer(answer)
     types = {"referenced", "returned"}
-    return [*dict.fromkeys(e["effort"] for e in record.events if e["type"] in types)]
+    return [*dict.fromkeys(e["effort"] for e in turn.events if e["type"] in types)]
 
 
 @pytest.mark.parametrize(
@@ -188,9 +188,9 @@ def test_keywords_do_not_bring_an_evicted_effort_back(talk: Conversation) -> Non
 def test_all_messages_of_the_user_count(talk: Conversation) -> None:
     """Of several messages that came in together each can mention an effort."""
     talk.ask("The auth bug", human("and the css"))
-    record = talk.answer()
+    turn = talk.answer()
 
-    assert [event["effort"] for event in record.events] == ["auth-bug", "css"]
+    assert [event["effort"] for event in turn.events] == ["auth-bug", "css"]
 
 
 @pytest.mark.parametrize("blocks", [["The auth-bug", "Then lunch"], ["Yes", "auth-bug", "Now"]])
@@ -268,8 +268,8 @@ def test_the_cost_does_not_grow_with_the_number_of_efforts(
 
 def reasons(talk: Conversation) -> dict[str, tuple[str, list[str]]]:
     """Return kind and words of the references of the last turn."""
-    (record,) = talk.work.view.turns([talk.tip.turn])
-    found = [event for event in record.events if event["type"] == "referenced"]
+    (turn,) = talk.work.view.turns([talk.tip.turn])
+    found = [event for event in turn.events if event["type"] == "referenced"]
     return {event["effort"]: (event["kind"], event["words"]) for event in found}
 
 
@@ -289,8 +289,8 @@ def test_asking_twice_for_the_status_is_one_reference(talk: Conversation) -> Non
 
     talk.turn("Hm.", *asked)
 
-    (record,) = talk.work.view.turns([talk.tip.turn])
-    assert [event["effort"] for event in record.events if event["type"] == "referenced"] == ["css"]
+    (turn,) = talk.work.view.turns([talk.tip.turn])
+    assert [event["effort"] for event in turn.events if event["type"] == "referenced"] == ["css"]
 
 
 def test_an_id_of_several_words_is_known_with_other_endings(talk: Conversation) -> None:

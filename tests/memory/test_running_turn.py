@@ -60,8 +60,8 @@ def test_what_is_made_of_turns_is_made_once(talk: Conversation) -> None:
     talk.ask("word " * 10_000)
     large = talk.answer()
 
-    records = [small, large, small, replace(small), replace(small, status="erased")]
-    found = [talk.work.once(("form",), one, lambda _: next(made)) for one in records]
+    turns = [small, large, small, replace(small), replace(small, status="erased")]
+    found = [talk.work.once(("form",), one, lambda _: next(made)) for one in turns]
     other = talk.work.once(("other",), small, lambda _: next(made))
 
     assert found == [0, 1, 0, 0, 2]

@@ -42,16 +42,16 @@ def concluded(effort: str, summary: str, **said: Any) -> dict[str, Any]:
     return {"type": "concluded", "effort": effort, "summary": summary, **said}
 
 
-def commit_all(archive: Archive, groups: Sequence[StoredTurn], tip: Tip = START) -> Tip:
+def commit_all(archive: Archive, turns: Sequence[StoredTurn], tip: Tip = START) -> Tip:
     """Commit groups one after the other, and return the tip of the last."""
-    for group in groups:
-        tip = archive.commit(SESSION, tip, group).tip
+    for turn in turns:
+        tip = archive.commit(SESSION, tip, turn).tip
     return tip
 
 
-def texts(records: Sequence[StoredTurn]) -> list[str]:
+def texts(turns: Sequence[StoredTurn]) -> list[str]:
     """Return what the user said in each record."""
-    return [str(record.messages[0].content) for record in records]
+    return [str(turn.messages[0].content) for turn in turns]
 
 
 def effort_in(archive: Archive, session: Session, tip: Tip, name: str) -> Effort | None:

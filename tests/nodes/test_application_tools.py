@@ -76,11 +76,11 @@ def test_an_exception_of_a_tool_ends_the_run(tmp_path: Path, then: str) -> None:
 
     state = chat.agent.invoke(None, THREAD) if then == "resume" else chat.say("well?")
 
-    records = chat.records(state)
+    turns = chat.records(state)
     is_resumed = then == "resume"
-    assert [one.status for one in records] == (["done"] if is_resumed else ["aborted", "done"])
-    assert [m.type for m in records[0].messages][:4] == ["human", "ai", "tool", "tool"]
-    assert ("paid 3" in str(records[0].messages)) is is_resumed
+    assert [one.status for one in turns] == (["done"] if is_resumed else ["aborted", "done"])
+    assert [m.type for m in turns[0].messages][:4] == ["human", "ai", "tool", "tool"]
+    assert ("paid 3" in str(turns[0].messages)) is is_resumed
     assert "password" not in str(chat.model.sent)
 
 
@@ -155,7 +155,7 @@ def test_a_number_beyond_64_bits_is_kept_as_text(tmp_path: Path) -> None:
     chat.say("one")
     state = chat.say("two")
 
-    assert [record.status for record in chat.records(state)] == ["done", "done"]
+    assert [turn.status for turn in chat.records(state)] == ["done", "done"]
     assert str(10**30 + 2) in [m.text for m in state["messages"]]
     assert chat.archive.verify(Session("", "t")) == ()
 
@@ -205,9 +205,9 @@ def test_new_message_while_a_tool_waits(tmp_path: Path) -> None:
 
     state = chat.say("never mind")
 
-    records = chat.records(state)
-    assert [record.status for record in records] == ["aborted", "done"]
-    assert [m.type for m in records[0].messages] == ["human", "ai", "tool"]
+    turns = chat.records(state)
+    assert [turn.status for turn in turns] == ["aborted", "done"]
+    assert [m.type for m in turns[0].messages] == ["human", "ai", "tool"]
     assert chat.said(state) == ["deploy it", "never mind"]
 
 

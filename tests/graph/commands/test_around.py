@@ -33,8 +33,8 @@ def said(chat: Talk) -> list[str]:
     """Return what the user said in the newest branch."""
     tip = chat.archive.newest(SESSION)
     assert tip is not None
-    records = chat.archive.at(SESSION, tip).turns(range(1, tip.turn + 1))
-    return [str(record.messages[0].content) for record in records]
+    turns = chat.archive.at(SESSION, tip).turns(range(1, tip.turn + 1))
+    return [str(turn.messages[0].content) for turn in turns]
 
 
 def test_tools_work_by_hand(tmp_path: Path, schema: Any) -> None:

@@ -81,17 +81,17 @@ def done_by_hand(chat: Talk) -> list[StoredTurn]:
     """Return the commands that the thread's state can see."""
     tip = tip_in(state_of(chat))
     commits = chat.archive.at(SESSION, tip).turns(range(tip.turn + 1), commands=True)
-    return [record for record in commits if record.status == "command"]
+    return [turn for turn in commits if turn.status == "command"]
 
 
 def test_a_command_is_a_commit_of_events(tmp_path: Path) -> None:
     """It stands between the turns, has no messages, and is no turn for any command."""
     chat = begun(tmp_path)
 
-    (record,) = done_by_hand(chat)
+    (stored,) = done_by_hand(chat)
 
-    assert [event["type"] for event in record.events] == ["opened"]
-    assert (record.number, record.messages, record.efforts) == (1, (), ())
+    assert [event["type"] for event in stored.events] == ["opened"]
+    assert (stored.number, stored.messages, stored.efforts) == (1, (), ())
     assert [line.turn for line in commands.messages(chat.agent, THREAD).lines] == [2, 1]
     said = [message.text for message in commands.transcript(chat.agent, THREAD)[0]]
     assert said == ["hi", "hello", LONG, "noted"]
@@ -218,8 +218,8 @@ def test_lone_surrogates_are_replaced(tmp_path: Path) -> None:
 
     commands.open_effort(chat.agent, THREAD, "a\ud800b", "goal \udfff")
 
-    (record,) = done_by_hand(chat)
-    assert (record.events[0]["effort"], record.events[0]["goal"]) == ("a-b", "goal \ufffd")
+    (turn,) = done_by_hand(chat)
+    assert (turn.events[0]["effort"], turn.events[0]["goal"]) == ("a-b", "goal \ufffd")
 
 
 def test_a_command_may_come_before_the_first_turn(tmp_path: Path) -> None:
@@ -390,16 +390,16 @@ class Deadly(DiskArchive):
     before = True
 
     def commit(
-        self, session: Session, tip: Tip, group: StoredTurn, embedder: Embedder | None = None
+        self, session: Session, tip: Tip, new: StoredTurn, embedder: Embedder | None = None
     ) -> StoredTurn:
         """Commit, or die."""
         self.attempts += 1
         if self.attempts == 3 and self.before:
             os.kill(os.getpid(), signal.SIGKILL)
-        record = super().commit(session, tip, group, embedder)
+        stored = super().commit(session, tip, new, embedder)
         if self.attempts == 3:
             os.kill(os.getpid(), signal.SIGKILL)
-        return record
+        return stored
 
 
 @contextmanager

@@ -163,8 +163,8 @@ def test_undoing_an_unfinished_turn_archives_its_blocks(tmp_path: Path) -> None:
     session = Session("", "t")
     tip = chat.archive.newest(session)
     assert tip is not None
-    (record,) = chat.archive.at(session, tip).turns([1])
-    assert (text(record.messages[1]), record.status) == (said("of the turn"), "aborted")
+    (turn,) = chat.archive.at(session, tip).turns([1])
+    assert (text(turn.messages[1]), turn.status) == (said("of the turn"), "aborted")
 
 
 @pytest.mark.parametrize(("model", "goal"), [(True, "from the model"), (False, "first")])

@@ -45,10 +45,8 @@ def lived(root: Path, turns: int = 3, **options: Any) -> Talk:
 def stored(chat: Talk) -> set[str]:
     """Return what the user said in any turn of any branch."""
     tips = chat.archive.tips(SESSION)
-    records = [
-        r for tip in tips for r in chat.archive.at(SESSION, tip).turns(range(1, tip.turn + 1))
-    ]
-    return {text(m) for r in records for m in r.messages if m.type == "human"}
+    turns = [r for tip in tips for r in chat.archive.at(SESSION, tip).turns(range(1, tip.turn + 1))]
+    return {text(m) for r in turns for m in r.messages if m.type == "human"}
 
 
 def test_the_last_turn_is_gone_from_the_thread(tmp_path: Path) -> None:

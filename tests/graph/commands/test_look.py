@@ -67,9 +67,9 @@ def test_messages_has_pages(tmp_path: Path) -> None:
 def test_a_line_says_how_the_user_began() -> None:
     """The first user message is quoted in one line, cut when long."""
     long = HumanMessage("word\n" * 40)
-    record = StoredTurn(3, (long,), "2026-01-01T10:00:00.000Z", efforts=("a",), id="id")
+    turn = StoredTurn(3, (long,), "2026-01-01T10:00:00.000Z", efforts=("a",), id="id")
 
-    line = look._line(record)
+    line = look._line(turn)
 
     assert (line.turn, line.efforts, line.at) == (3, ("a",), "2026-01-01T10:00:00.000Z")
     assert line.said == "word " * 12 + "…"

@@ -123,7 +123,7 @@ def test_nothing_of_the_text_is_left(tmp_path: Path) -> None:
     assert {line.rpartition(": ")[2] for line in before} >= {FOUND, NOTED}
     assert left == []
     assert (report.turn, report.quoted) == (2, ())
-    assert [record.status for record in kept] == ["done", "erased", "done", "done", "done"]
+    assert [turn.status for turn in kept] == ["done", "erased", "done", "done", "done"]
 
 
 def test_no_word_is_left_for_other_sessions(tmp_path: Path) -> None:
@@ -152,10 +152,10 @@ def test_after_the_last_turn_another_is_erased(tmp_path: Path, turn: int, gone: 
 
         state = chat.say("Go on.")
 
-        records = chat.records(state)
+        turns = chat.records(state)
     assert (state["memory"]["turn"], chat.branches) == (4, 1)
-    assert [record.number for record in records if record.status == "erased"] == gone
-    assert [record.number for record in records] == [1, 2, 3, 4]
+    assert [stored.number for stored in turns if stored.status == "erased"] == gone
+    assert [stored.number for stored in turns] == [1, 2, 3, 4]
 
 
 def test_state_is_kept_but_for_the_text(tmp_path: Path) -> None:
@@ -283,14 +283,14 @@ async def test_turn_that_comes_while_one_is_erased_stays(tmp_path: Path, path: s
 
         state = chat.say("Go on.")
         said = "".join(message.text for message in state["messages"])
-        records = chat.records(state)
+        turns = chat.records(state)
     assert (
         kept["memory"]["turn"],
         state["memory"]["turn"],
     ) == (6, 7)
     assert "Something came up meanwhile." in said
     assert not any(secret in said for secret in SECRETS)
-    assert (report.turn, records[1].status) == (2, "erased")
+    assert (report.turn, turns[1].status) == (2, "erased")
 
 
 @pytest.mark.parametrize("looks", ["effort_status", "search_efforts", "expand_effort"])
@@ -610,7 +610,7 @@ def test_edit_of_a_turn_that_only_the_archive_erased(tmp_path: Path) -> None:
         state = chat.say(WORDS[2])
 
     assert chat.branches == 1
-    assert [record.status for record in chat.records(state)] == ["done", "erased", "done"]
+    assert [turn.status for turn in chat.records(state)] == ["done", "erased", "done"]
 
 
 def test_pages_of_rows_deleted_before_are_reclaimed(tmp_path: Path) -> None:
@@ -674,7 +674,7 @@ def test_thread_left_without_state_is_talked_on(tmp_path: Path) -> None:
 
         again = chat.say("And then?")
         assert chat.archive.reseeding(Session("", "t")) is None
-        records = chat.records(again)
+        turns = chat.records(again)
         assert traces(tmp_path) == []
     assert noted is not None
     assert [message.text for message in state["messages"]][:4] == [
@@ -682,7 +682,7 @@ def test_thread_left_without_state_is_talked_on(tmp_path: Path) -> None:
     ]
     assert (state["memory"]["turn"], chat.branches) == (4, 1)
     assert state["memory"]["open_efforts"].keys() == {"keys"}
-    assert [record.status for record in records] == ["done", "erased", "done", "done", "done"]
+    assert [turn.status for turn in turns] == ["done", "erased", "done", "done", "done"]
 
 
 def open_cables(agent: Any, config: RunnableConfig) -> None:
@@ -699,9 +699,9 @@ def test_thread_left_without_state_by_other_ways(tmp_path: Path, doing: Any) -> 
         state = [chat.say(words) for words in ("And now?", "And then?")][-1]
 
         assert chat.archive.reseeding(Session("", "t")) is None
-        records = chat.records(state)
+        turns = chat.records(state)
     assert {"keys"} <= state["memory"]["open_efforts"].keys()
-    assert (records[1].status, len(records), chat.branches) == (
+    assert (turns[1].status, len(turns), chat.branches) == (
         "erased",
         state["memory"]["turn"],
         1,

@@ -107,13 +107,13 @@ def test_nothing_of_the_text_is_left(tmp_path: Path, schema: Any, turn: int) -> 
         state = outer.invoke({"messages": "on"}, THREAD)
         counted_later = runs(outer)
         (tip,) = chat.archive.tips(SESSION)
-        records = chat.archive.at(SESSION, tip).turns(range(1, 5))
+        turns = chat.archive.at(SESSION, tip).turns(range(1, 5))
     said = [words for at, words in enumerate(WORDS, 1) if at != turn]
     assert (before != [], left, report.turn) == (True, [], turn)
     assert [m.text for m in kept.values["messages"] if m.type == "human"] == said
     assert (counted_inside, counted_later) == (3, 4)
     assert (kept.values["visits"], len(state["visits"]), kept.next) == (counted, 4, ())
-    assert [record.status == "erased" for record in records] == [at == turn for at in range(1, 5)]
+    assert [stored.status == "erased" for stored in turns] == [at == turn for at in range(1, 5)]
     assert state["memory"]["active_effort"] == "keys" if "memory" in state else True
 
 

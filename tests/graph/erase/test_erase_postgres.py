@@ -76,12 +76,12 @@ def test_no_row_holds_the_text(tmp_path: Path, database: Database, *, pipeline: 
 
         left = database.holding(SECRETS)
         state = chat.say("And now?")
-        records = chat.records(state)
+        turns = chat.records(state)
     assert {line.rpartition(": ")[2] for line in before} == {*SECRETS}
     assert left == []
     assert (report.turn, report.resummarised) == (2, ("keys",))
     assert (state["memory"]["turn"], chat.branches) == (6, 1)
-    assert [record.status for record in records] == ["done", "erased", *["done"] * 4]
+    assert [turn.status for turn in turns] == ["done", "erased", *["done"] * 4]
 
 
 async def erase_in_thread(*args: Any) -> ErasureReport:

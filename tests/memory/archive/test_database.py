@@ -86,10 +86,10 @@ def test_full_disk(tmp_path: Path) -> None:
         event.remove(archive.database._engine, "connect", _small)
         archive.close()
 
-        record = archive.commit(SESSION, tip, said)
+        stored = archive.commit(SESSION, tip, said)
 
         assert len(kept) == 1
-        assert (record.number, len(archive.tips(SESSION))) == (2, 1)
+        assert (stored.number, len(archive.tips(SESSION))) == (2, 1)
         assert archive.verify(SESSION) == ()
 
 

@@ -27,8 +27,8 @@ def lines(path: Path) -> list[Any]:
 
 def test_a_line_has_the_whole_turn(disk: SqlArchive, tmp_path: Path) -> None:
     """A turn of several efforts stands in the file of each."""
-    groups = [turn(1), turn(2, "", ["a", "b"], [opened("a"), opened("b")]), turn(3, "", ["b"])]
-    tip = commit_all(disk, groups)
+    turns = [turn(1), turn(2, "", ["a", "b"], [opened("a"), opened("b")]), turn(3, "", ["b"])]
+    tip = commit_all(disk, turns)
 
     export(disk, SESSION, tmp_path / "out")
 
@@ -40,9 +40,9 @@ def test_a_line_has_the_whole_turn(disk: SqlArchive, tmp_path: Path) -> None:
         "parent": first.id,
         "efforts": ["a", "b"],
         "status": "done",
-        "at": groups[1].at,
-        "messages": [*map(to_dict, groups[1].messages)],
-        "events": list(groups[1].events),
+        "at": turns[1].at,
+        "messages": [*map(to_dict, turns[1].messages)],
+        "events": list(turns[1].events),
     }
     of_a, of_b = (lines(tmp_path / f"out/efforts/{name}.jsonl") for name in "ab")
     assert (of_b[0], len(of_b)) == (of_a[0], 2)

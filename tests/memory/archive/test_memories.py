@@ -41,8 +41,8 @@ def commit(
 ) -> StoredTurn:
     """Commit a turn in which this happened; another one if other events did."""
     names = " ".join(event["type"] for event in events) or "nothing"
-    group = replace(turn(after.turn + 1, f"{names} at {at}", events=events), at=at)
-    return archive.commit(session, after, group)
+    new = replace(turn(after.turn + 1, f"{names} at {at}", events=events), at=at)
+    return archive.commit(session, after, new)
 
 
 def attended(archive: SqlArchive, user: str = "ann") -> list[tuple[str, float]]:
@@ -89,9 +89,9 @@ def test_a_record_of_tomorrow_is_new(archive: DiskArchive) -> None:
 
 def test_what_is_reopened_leaves(archive: DiskArchive) -> None:
     """An effort that goes on is in nobody's attention, and that is no fading."""
-    record = commit(archive, CONCLUDED)
+    turn = commit(archive, CONCLUDED)
 
-    commit(archive, REOPENED, after=record.tip)
+    commit(archive, REOPENED, after=turn.tip)
 
     assert attended(archive) == []
     assert archive.attention().prune("ann", now=NOW) == 0
@@ -99,11 +99,11 @@ def test_what_is_reopened_leaves(archive: DiskArchive) -> None:
 
 def test_concluded_again_it_keeps_its_accesses(archive: DiskArchive) -> None:
     """It is renewed, with the date of its last conclusion."""
-    record = commit(archive, CONCLUDED)
-    record = commit(archive, USED, after=record.tip)
-    record = commit(archive, REOPENED, after=record.tip)
+    turn = commit(archive, CONCLUDED)
+    turn = commit(archive, USED, after=turn.tip)
+    turn = commit(archive, REOPENED, after=turn.tip)
 
-    commit(archive, CONCLUDED, after=record.tip, at=NOW.isoformat())
+    commit(archive, CONCLUDED, after=turn.tip, at=NOW.isoformat())
 
     assert attended(archive) == [(MEMORY, 71.4)]
 
@@ -133,20 +133,20 @@ def test_memories_of_other_sessions_keep_their_name(archive: DiskArchive) -> Non
 
 def test_a_retry_counts_nothing_twice(archive: DiskArchive) -> None:
     """A turn that is committed again, as after a crash, is one access."""
-    record = commit(archive, CONCLUDED)
+    turn = commit(archive, CONCLUDED)
     for _ in range(3):
-        commit(archive, USED, after=record.tip)
+        commit(archive, USED, after=turn.tip)
 
     assert explained(archive.attention()).accesses == 1
 
 
 def test_what_is_suppressed_stays_out(archive: DiskArchive) -> None:
     """Neither an access nor a conclusion in a turn brings it back."""
-    record = commit(archive, CONCLUDED)
+    turn = commit(archive, CONCLUDED)
     archive.attention().suppress("ann", MEMORY, now=NOW)
 
-    record = commit(archive, USED, after=record.tip)
-    commit(archive, CONCLUDED, after=record.tip)
+    turn = commit(archive, USED, after=turn.tip)
+    commit(archive, CONCLUDED, after=turn.tip)
 
     assert attended(archive) == []
     assert archive.attention().prune("ann", now=NOW) == 0
@@ -156,10 +156,10 @@ def test_what_is_suppressed_stays_out(archive: DiskArchive) -> None:
 def test_an_access_in_a_turn_brings_back_what_had_left(archive: DiskArchive) -> None:
     """What faded and is lifted to the threshold is in attention again."""
     at = (NOW - timedelta(days=43)).isoformat()
-    record = commit(archive, CONCLUDED, at=at)
+    turn = commit(archive, CONCLUDED, at=at)
     assert archive.attention().prune("ann", now=NOW) == 1
 
-    commit(archive, USED, after=record.tip)
+    commit(archive, USED, after=turn.tip)
 
     assert ids(archive.attention().top("ann", 9, now=NOW)) == [MEMORY]
 

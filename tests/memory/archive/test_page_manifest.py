@@ -44,7 +44,7 @@ def test_nasty_text_is_kept() -> None:
 def test_effort_has_one_entry() -> None:
     """However often it changed, it stands there once, with its turns, as it is now."""
     at = turn(3).at
-    records = [
+    turns = [
         StoredTurn(1, (), at, ("a",), (opened("a", goal="g"),), id="a1"),
         StoredTurn(2, (), at, ("a",), (opened("b"),), id="a2", parent="a1"),
         StoredTurn(
@@ -52,7 +52,7 @@ def test_effort_has_one_entry() -> None:
         ),
     ]
 
-    first, second = yaml.safe_load(manifest(records))
+    first, second = yaml.safe_load(manifest(turns))
 
     known = [first[key] for key in ("id", "status", "summary", "turns", "commit")]
     assert known == ["a", "concluded", "Over.", "1-2", "a3"]
@@ -62,13 +62,13 @@ def test_effort_has_one_entry() -> None:
 def test_effort_stands_as_the_newest_branch_left_it() -> None:
     """What another branch did later to an effort of the same name does not count."""
     at = turn(3).at
-    records = [
+    turns = [
         StoredTurn(1, (), at, ("a",), (opened("a"),), id="a1"),
         StoredTurn(2, (), at, ("a",), (concluded("a", "Left."), opened("b")), id="b2", parent="a1"),
         StoredTurn(2, (), at, ("a",), id="a2", parent="a1"),
     ]
 
-    entries = yaml.safe_load(manifest(records))
+    entries = yaml.safe_load(manifest(turns))
 
     assert [(one["id"], one["status"], one["turns"]) for one in entries] == [
         ("a", "open", "1-2"),

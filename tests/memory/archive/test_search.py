@@ -48,8 +48,8 @@ def both(
         for archive in (disk, served):
             for seed, session in enumerate(SESSIONS):
                 tip = Tip()
-                for group in corpus(random.Random(seed)):
-                    tip = archive.commit(session, tip, group).tip
+                for turn in corpus(random.Random(seed)):
+                    tip = archive.commit(session, tip, turn).tip
                 archive.embed(session, Embedder(Concepts(*SYNONYMS)), 1_000)
         yield disk, served
 

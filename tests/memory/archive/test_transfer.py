@@ -98,14 +98,14 @@ def test_an_archive_that_is_used_keeps_its_secret(archive: SqlArchive, another: 
 
 
 def test_a_session_that_went_on_is_an_error(archive: SqlArchive, another: SqlArchive) -> None:
-    """A session with other records in the target stays as it is; the others are copied."""
+    """A session with other turns in the target stays as it is; the others are copied."""
     tip = commit_session(archive, SESSION)
     copy(archive, another)
     archive.commit(SESSION, tip, turn(9))
     archive.commit(Session("carl", "t9"), commit_all(archive, []), turn(1))
     before = read(another, SESSION)
 
-    with pytest.raises(ArchiveError, match="already exists with other records"):
+    with pytest.raises(ArchiveError, match="already exists with other turns"):
         copy(archive, another)
 
     assert read(another, SESSION) == before
@@ -124,7 +124,7 @@ def test_other_events_or_states_are_an_error(
         lost = zipped("[]") if column == "events" else None
         connection.execute(update(turns).values({column: lost}))
 
-    with pytest.raises(ArchiveError, match=r"with other records \(turn 1 "):
+    with pytest.raises(ArchiveError, match=r"with other turns \(turn 1 "):
         copy(archive, another)
 
 
@@ -261,8 +261,8 @@ def test_any_session_is_copied(session: Session, drawn: list[Any]) -> None:
         tips = [Tip()]
         for back, said, efforts, events, state in drawn:
             tip = tips[max(0, len(tips) - 1 - back)]
-            group = replace(turn(tip.turn + 1, said, efforts, events), state=state)
-            tips.append(one.commit(session, tip, group).tip)
+            new = replace(turn(tip.turn + 1, said, efforts, events), state=state)
+            tips.append(one.commit(session, tip, new).tip)
         one.erase(session, tips[-1], tips[-1].turn)
 
         copy(one, two)

@@ -81,9 +81,9 @@ def seen_by_tips(archive: SqlArchive, session: Session) -> list[object]:
     ]
 
 
-def _committed(archive: SqlArchive, session: Session, tip: Tip, groups: list[StoredTurn]) -> Tip:
-    for group in groups:
-        tip = archive.commit(session, tip, group).tip
+def _committed(archive: SqlArchive, session: Session, tip: Tip, turns: list[StoredTurn]) -> Tip:
+    for new in turns:
+        tip = archive.commit(session, tip, new).tip
     return tip
 
 

@@ -36,17 +36,17 @@ def stored(archive: Archive, data: str = DATA) -> list[str]:
     return [*archive.attachments(SESSION, [digest])]
 
 
-def _content(group: StoredTurn) -> Any:
-    probe = InMemoryArchive().commit(SESSION, Tip(), group)
+def _content(turn: StoredTurn) -> Any:
+    probe = InMemoryArchive().commit(SESSION, Tip(), turn)
     return probe.messages[0].content
 
 
 def test_file_is_stored_once_and_comes_back_whole(archive: Archive) -> None:
     """Two turns and two threads refer to it; other users do not see it."""
-    records = [archive.commit(SESSION, Tip(), sending(1)), archive.commit(OTHER, Tip(), sending(1))]
-    records.append(archive.commit(SESSION, records[0].tip, sending(2)))
+    turns = [archive.commit(SESSION, Tip(), sending(1)), archive.commit(OTHER, Tip(), sending(1))]
+    turns.append(archive.commit(SESSION, turns[0].tip, sending(2)))
 
-    contents = [record.messages[0].content for record in records]
+    contents = [turn.messages[0].content for turn in turns]
     digests = [*references(contents)]
     texts = archive.attachments(SESSION, digests)
 
@@ -124,7 +124,7 @@ def test_file_goes_with_its_turn_in_a_copied_thread(archive: SqlArchive) -> None
 def test_missing_file_is_damage(archive: Archive) -> None:
     """`verify` finds a file that was there, and a text stands for it."""
     database: Any = archive
-    record = archive.commit(SESSION, Tip(), sending(1))
+    turn = archive.commit(SESSION, Tip(), sending(1))
     with database.database.writing() as connection:
         connection.execute(delete(attachments))
 
@@ -132,7 +132,7 @@ def test_missing_file_is_damage(archive: Archive) -> None:
 
     assert [found.fatal for found in findings] == [True]
     assert "is missing" in findings[0].what
-    blocks = complete(record.messages[0].content, {})
+    blocks = complete(turn.messages[0].content, {})
     assert [block["type"] for block in blocks] == ["text", "text"]
 
 
@@ -143,9 +143,9 @@ def test_forged_reference_is_no_damage(archive: Archive, digest: str, size: Any)
     forged = {"type": "file", "base64": {"ebbtide_attachment": digest, "size": size}}
     asked = HumanMessage([forged])
 
-    record = archive.commit(SESSION, Tip(), replace(turn(1), messages=(asked,)))
+    stored = archive.commit(SESSION, Tip(), replace(turn(1), messages=(asked,)))
 
-    assert record.messages == (asked,)
+    assert stored.messages == (asked,)
     assert archive.verify(SESSION) == ()
 
 

@@ -75,9 +75,9 @@ def test_nothing_is_computed_while_others_wait(archive: SqlArchive) -> None:
 
 def test_first_turn_has_no_parent(archive: Archive) -> None:
     """The first turn of a session follows nothing."""
-    record = archive.commit(SESSION, START, turn(1))
+    stored = archive.commit(SESSION, START, turn(1))
 
-    assert (record.number, record.parent) == (1, "")
+    assert (stored.number, stored.parent) == (1, "")
 
 
 def test_record_names_its_parent(archive: Archive) -> None:
@@ -91,10 +91,10 @@ def test_record_names_its_parent(archive: Archive) -> None:
 
 def test_committed_is_what_is_read(archive: Archive) -> None:
     """Reading a turn gives the record that the commit returned."""
-    group = turn(1, efforts=["a", "b"], events=[opened("a"), opened("b")])
-    record = archive.commit(SESSION, START, group)
+    new = turn(1, efforts=["a", "b"], events=[opened("a"), opened("b")])
+    stored = archive.commit(SESSION, START, new)
 
-    assert archive.at(SESSION, record.tip).turns([1]) == (record,)
+    assert archive.at(SESSION, stored.tip).turns([1]) == (stored,)
 
 
 def test_retry_is_stored_once(archive: Archive) -> None:
@@ -125,37 +125,37 @@ def test_turn_numbers_may_jump(archive: Archive) -> None:
 
 def test_aborted_turn_says_so(archive: Archive) -> None:
     """The status of a turn is read back."""
-    group = StoredTurn(1, (human("hi"),), "2026-01-01", status="aborted")
-    record = archive.commit(SESSION, START, group)
+    new = StoredTurn(1, (human("hi"),), "2026-01-01", status="aborted")
+    stored = archive.commit(SESSION, START, new)
 
-    assert archive.at(SESSION, record.tip).turns([1])[0].status == "aborted"
+    assert archive.at(SESSION, stored.tip).turns([1])[0].status == "aborted"
 
 
 def test_empty_group_is_a_turn(archive: Archive) -> None:
     """A group without messages is stored like any other."""
-    record = archive.commit(SESSION, START, StoredTurn(1, (), "2026-01-01"))
+    turn = archive.commit(SESSION, START, StoredTurn(1, (), "2026-01-01"))
 
-    assert archive.at(SESSION, record.tip).turns([1]) == (record,)
+    assert archive.at(SESSION, turn.tip).turns([1]) == (turn,)
 
 
 def test_what_json_cannot_hold_becomes_a_marker(archive: Archive) -> None:
     """A value that JSON cannot hold is stored as a marker that names its type, once."""
-    group = StoredTurn(1, (human("hi", artifact={"raw": b"x", "kinds": {1}}),), "2026-01-01")
-    record = archive.commit(SESSION, START, group)
+    new = StoredTurn(1, (human("hi", artifact={"raw": b"x", "kinds": {1}}),), "2026-01-01")
+    stored = archive.commit(SESSION, START, new)
 
-    assert to_dict(record.messages[0])["data"]["artifact"] == {
+    assert to_dict(stored.messages[0])["data"]["artifact"] == {
         "raw": {"ebbtide_unserialisable": "builtins.bytes"},
         "kinds": {"ebbtide_unserialisable": "builtins.set"},
     }
-    assert archive.commit(SESSION, START, group) == record
+    assert archive.commit(SESSION, START, new) == stored
     assert archive.verify(SESSION) == ()
 
 
 def test_lone_surrogates_are_replaced(archive: Archive) -> None:
     """A lone surrogate, which UTF-8 cannot hold, is stored as U+FFFD."""
-    record = archive.commit(SESSION, START, turn(1, "a\ud800b"))
+    stored = archive.commit(SESSION, START, turn(1, "a\ud800b"))
 
-    assert visible(archive, record.tip) == ["a\ufffdb"]
+    assert visible(archive, stored.tip) == ["a\ufffdb"]
 
 
 @pytest.mark.parametrize(
@@ -173,10 +173,10 @@ def test_lone_surrogates_are_replaced(archive: Archive) -> None:
 )
 def test_odd_text_is_kept(archive: Archive, text: str) -> None:
     """Any text is read back as it was."""
-    group = StoredTurn(1, (human(text), answer(text)), "2026-01-01")
-    record = archive.commit(SESSION, START, group)
+    new = StoredTurn(1, (human(text), answer(text)), "2026-01-01")
+    stored = archive.commit(SESSION, START, new)
 
-    assert archive.at(SESSION, record.tip).turns([1])[0].messages == group.messages
+    assert archive.at(SESSION, stored.tip).turns([1])[0].messages == new.messages
 
 
 @given(
@@ -189,12 +189,12 @@ def test_anything_is_kept(
 ) -> None:
     """Messages and events of any content are read back equal, with an id that matches."""
     session = Session("ann", f"t{next(THREADS)}")
-    group = StoredTurn(
+    new = StoredTurn(
         1, messages, "2026-01-01", events=tuple({**e, "type": "other"} for e in events)
     )
-    record = archive.commit(session, Tip(), group)
+    stored = archive.commit(session, Tip(), new)
 
-    found = archive.at(session, record.tip).turns([1])[0]
+    found = archive.at(session, stored.tip).turns([1])[0]
 
     assert found.messages == messages
     assert found.id == commit_id("", "", [*map(to_dict, messages)])

@@ -15,8 +15,8 @@ NEWER = Item(Kind.FACT, "It listens on port 9443.", 2)
 def talked(archive: Archive, turns: int = 3, tip: Tip = START) -> Tip:
     """Commit turns of one effort, the first of which opens it."""
     first = turn(1, "let us begin", ["a"], [opened("a")])
-    groups = [first, *(turn(number, efforts=["a"]) for number in range(2, turns + 1))]
-    return commit_all(archive, groups[tip.turn :], tip)
+    new_turns = [first, *(turn(number, efforts=["a"]) for number in range(2, turns + 1))]
+    return commit_all(archive, new_turns[tip.turn :], tip)
 
 
 def made(tip: Tip, *items: Item, effort: str = "a", through: int = 2) -> Compression:

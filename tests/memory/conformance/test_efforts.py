@@ -92,8 +92,8 @@ def test_turn_of_two_efforts_is_in_both(archive: Archive) -> None:
 
 def test_list_is_newest_first_and_bounded(archive: Archive) -> None:
     """The efforts changed last come first, up to the number asked for, with the total."""
-    groups = [turn(n, efforts=[f"e{n}"], events=[opened(f"e{n}")]) for n in range(1, 6)]
-    tip = commit_all(archive, [*groups, turn(6, events=[concluded("e2", "Done.")])])
+    turns = [turn(n, efforts=[f"e{n}"], events=[opened(f"e{n}")]) for n in range(1, 6)]
+    tip = commit_all(archive, [*turns, turn(6, events=[concluded("e2", "Done.")])])
 
     found = archive.at(SESSION, tip).efforts(3)
 

@@ -41,9 +41,9 @@ def test_other_turns_stay_and_the_session_goes_on(archive: Archive) -> None:
 
     archive.erase(SESSION, tip, 2)
 
-    record = archive.commit(SESSION, tip, turn(4))
+    stored = archive.commit(SESSION, tip, turn(4))
     assert archive.at(SESSION, tip).turns([1, 3]) == others
-    assert record.parent == tip.id
+    assert stored.parent == tip.id
 
 
 def test_retry_of_an_erased_turn_does_not_bring_it_back(archive: Archive) -> None:
@@ -62,10 +62,10 @@ def test_erased_last_turn_can_be_gone_on_from(archive: Archive) -> None:
     tip = commit_all(archive, [turn(1), turn(2, SAID)])
     archive.erase(SESSION, tip, 2)
 
-    record = archive.commit(SESSION, tip, turn(3))
+    stored = archive.commit(SESSION, tip, turn(3))
     forked = archive.commit(SESSION, tip, turn(3, "another"))
 
-    assert (record.parent, forked.parent) == (tip.id, tip.id)
+    assert (stored.parent, forked.parent) == (tip.id, tip.id)
 
 
 def test_search_does_not_find_it(archive: Archive) -> None:
@@ -118,8 +118,8 @@ def test_state_block_keeps_what_the_turn_did_not_write(
         *(told, kept, kept),
         {"Goal": "tidy", **kept},
     ]
-    records = archive.at(SESSION, tip).turns([3, 5])
-    assert [event["anchor"] for record in records for event in record.events] == [
+    turns = archive.at(SESSION, tip).turns([3, 5])
+    assert [event["anchor"] for stored in turns for event in stored.events] == [
         kept,
         {"Goal": "tidy", **kept},
     ]
@@ -138,12 +138,12 @@ def test_same_words_in_another_turn_are_another_turn(archive: Archive) -> None:
 def test_summary_made_from_it_is_redacted_and_stale(archive: Archive) -> None:
     """A summary that the turn went into is redacted, however it says it; one of another stays."""
     other = [opened("b"), concluded("b", "All about cables.")]
-    groups = [
+    turns = [
         turn(1, SAID, ["a"], [opened("a", goal=SAID)]),
         turn(2, "", ["a"], [concluded("a", "How a lock is opened.", goal=SAID)]),
         turn(3, "", ["b"], other),
     ]
-    tip = commit_all(archive, groups)
+    tip = commit_all(archive, turns)
 
     erased = archive.erase(SESSION, tip, 1)
 
@@ -171,11 +171,11 @@ def test_summary_of_what_was_before_stays(archive: Archive) -> None:
     """A summary that was made before the turn was said is as it was, also where it is repeated."""
     early = concluded("a", "Nothing but cables.", goal="Count cables")
     again = {"type": "reopened", "effort": "a", "summary": "Nothing but cables."}
-    groups = [
+    turns = [
         turn(1, "", ["a"], [opened("a", goal="Count cables"), early]),
         turn(2, SAID, ["a"], [{**again, "goal": "Count cables"}]),
     ]
-    tip = commit_all(archive, groups)
+    tip = commit_all(archive, turns)
 
     archive.erase(SESSION, tip, 2)
 
@@ -189,8 +189,8 @@ def test_summary_of_what_was_before_stays(archive: Archive) -> None:
 
 def test_summary_written_again_is_no_longer_stale(archive: Archive) -> None:
     """A stale summary is replaced by one that was made from what remains."""
-    groups = [turn(1, SAID, ["a"], [opened("a")]), turn(2, "", ["a"], [concluded("a", SAID)])]
-    tip = commit_all(archive, groups)
+    turns = [turn(1, SAID, ["a"], [opened("a")]), turn(2, "", ["a"], [concluded("a", SAID)])]
+    tip = commit_all(archive, turns)
     archive.erase(SESSION, tip, 1)
     stale = effort_in(archive, SESSION, tip, "a")
     assert stale is not None

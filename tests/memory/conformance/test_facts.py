@@ -50,15 +50,15 @@ class Saying:
         self.block = block or before
         kept = {name: text.partition(" CUT ")[0] for name, text in self.block.items()}
         shown = {surfaced: 1} if surfaced else {}
-        group = StoredTurn(
+        new = StoredTurn(
             *(tip.turn + 1, (human(said or f"{self.name} {day} {tip}"), answer(told))),
             at=f"2026-03-{day:02}T09:00:00.000000Z",
             events=({"type": "anchored", "anchor": kept},) if block else (),
             state={"memory": {"anchor": kept, "summaries": shown}},
         )
-        record = self.archive.commit(self.session, tip, group)
-        self.tip = record.tip
-        return record
+        stored = self.archive.commit(self.session, tip, new)
+        self.tip = stored.tip
+        return stored
 
 
 def surfaced(archive: Archive, user: str = "ann") -> list[str]:

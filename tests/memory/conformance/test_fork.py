@@ -79,29 +79,29 @@ def test_fork_before_the_first_turn(archive: Archive) -> None:
     """A fork before the first turn sees nothing of main."""
     commit_all(archive, [turn(1), turn(2)])
 
-    record = archive.commit(SESSION, START, turn(1, "afresh"))
+    stored = archive.commit(SESSION, START, turn(1, "afresh"))
 
-    assert record.parent == ""
-    assert visible(archive, record.tip) == ["afresh"]
+    assert stored.parent == ""
+    assert visible(archive, stored.tip) == ["afresh"]
 
 
 def test_retry_finds_its_branch(archive: Archive) -> None:
     """A retry of what began a branch returns that branch's record."""
     before = commit_all(archive, [turn(1)])
     commit_all(archive, [turn(2)], before)
-    record = archive.commit(SESSION, before, turn(2, "another"))
+    stored = archive.commit(SESSION, before, turn(2, "another"))
 
-    assert archive.commit(SESSION, before, turn(2, "another")) == record
+    assert archive.commit(SESSION, before, turn(2, "another")) == stored
 
 
 def test_retry_finds_its_branch_after_further_turns(archive: Archive) -> None:
     """A retry finds the beginning of its branch when the branch has gone on."""
     before = commit_all(archive, [turn(1)])
     commit_all(archive, [turn(2)], before)
-    record = archive.commit(SESSION, before, turn(2, "another"))
-    commit_all(archive, [turn(3)], record.tip)
+    stored = archive.commit(SESSION, before, turn(2, "another"))
+    commit_all(archive, [turn(3)], stored.tip)
 
-    assert archive.commit(SESSION, before, turn(2, "another")) == record
+    assert archive.commit(SESSION, before, turn(2, "another")) == stored
 
 
 def test_equal_turns_are_told_apart_by_their_nonce(archive: Archive) -> None:
@@ -271,9 +271,9 @@ def test_number_of_a_turn_follows_its_parents(archive: Archive) -> None:
     """Whatever a state says, turns are numbered without gaps."""
     before = commit_all(archive, [turn(1)])
 
-    record = archive.commit(SESSION, Tip(8, before.id), turn(9))
+    stored = archive.commit(SESSION, Tip(8, before.id), turn(9))
 
-    assert (record.number, visible(archive, record.tip)) == (2, ["question 1", "question 9"])
+    assert (stored.number, visible(archive, stored.tip)) == (2, ["question 1", "question 9"])
 
 
 def test_ids_of_turns(archive: Archive) -> None:

@@ -42,9 +42,9 @@ class Model:
         tips = list(self.histories)
         return tips[number % len(tips)]
 
-    def committed(self, before: Tip, group: StoredTurn, after: Tip) -> None:
+    def committed(self, before: Tip, turn: StoredTurn, after: Tip) -> None:
         """Remember the history of a new tip."""
-        self.histories.setdefault(after, (*self.histories[before], group))
+        self.histories.setdefault(after, (*self.histories[before], turn))
 
 
 def run(archive: Archive, session: Session, steps: Sequence[Step]) -> Model:
@@ -53,10 +53,10 @@ def run(archive: Archive, session: Session, steps: Sequence[Step]) -> Model:
     for at, (number, text, efforts, events) in enumerate(steps):
         before = model.chosen(number)
         plain = turn(before.turn + 1, text, efforts, events)
-        group = StoredTurn(plain.number, plain.messages, f"2026-01-01T{at:06}", efforts, events)
-        after = archive.commit(session, before, group).tip
-        assert archive.commit(session, before, group).tip == after
-        model.committed(before, group, after)
+        new = StoredTurn(plain.number, plain.messages, f"2026-01-01T{at:06}", efforts, events)
+        after = archive.commit(session, before, new).tip
+        assert archive.commit(session, before, new).tip == after
+        model.committed(before, new, after)
     return model
 
 
@@ -68,11 +68,11 @@ def test_every_tip_sees_its_own_history(archive: Archive, steps: list[Step]) -> 
     model = run(archive, session, steps)
 
     for tip, history in model.histories.items():
-        numbers = [group.number for group in history]
-        ambient = [group.number for group in history if not group.efforts]
+        numbers = [new.number for new in history]
+        ambient = [new.number for new in history if not new.efforts]
         seen = archive.at(session, tip).turns(range(tip.turn + 1))
-        assert [record.number for record in seen] == numbers
-        assert texts(seen) == [group.messages[0].content for group in history]
+        assert [stored.number for stored in seen] == numbers
+        assert texts(seen) == [new.messages[0].content for new in history]
         assert list(archive.at(session, tip).turns_of(None, 3)) == ambient[-3:]
     assert not any(checked(archive, session))
 
@@ -85,13 +85,13 @@ def test_every_tip_sees_its_own_efforts(archive: Archive, steps: list[Step]) -> 
     model = run(archive, session, steps)
 
     for tip, history in model.histories.items():
-        changed = [(group.number, event) for group in history for event in group.events]
+        changed = [(new.number, event) for new in history for event in new.events]
         newest = list(dict.fromkeys(event["effort"] for _, event in reversed(changed)))
         listed = archive.at(session, tip).efforts(2)
         assert [effort.id for effort in listed.efforts] == newest[:2]
         assert listed.total == len(newest)
         for name in EFFORTS:
-            own = tuple(group.number for group in history if name in group.efforts)
+            own = tuple(new.number for new in history if name in new.efforts)
             assert archive.at(session, tip).turns_of(name) == own
             last = [turn for turn, event in changed if event["effort"] == name][-1:]
             effort = effort_in(archive, session, tip, name)

@@ -88,9 +88,9 @@ def test_verify_does_not_find_it_for_a_stranger(archive: Archive, stranger: Sess
 def test_sessions_share_nothing(archive: Archive, stranger: Session) -> None:
     """Two owners write their own session each, from the first turn."""
     tip = commit_all(archive, [turn(1)])
-    record = archive.commit(stranger, START, turn(1, "mine"))
+    stored = archive.commit(stranger, START, turn(1, "mine"))
 
-    assert visible(archive, record.tip, stranger) == ["mine"]
+    assert visible(archive, stored.tip, stranger) == ["mine"]
     assert visible(archive, tip) == ["question 1"]
 
 
@@ -110,9 +110,9 @@ def test_sessions_of_a_user(archive: Archive) -> None:
 def test_any_thread_name_is_a_session(archive: Archive, thread: str) -> None:
     """Whatever a thread is called, its session is kept and listed under that name."""
     session = Session("ann", thread, thread)
-    record = archive.commit(session, START, turn(1))
+    stored = archive.commit(session, START, turn(1))
 
-    assert archive.at(session, record.tip).turns([1]) == (record,)
+    assert archive.at(session, stored.tip).turns([1]) == (stored,)
     assert archive.sessions("ann") == (session,)
 
 

@@ -68,14 +68,14 @@ def test_commit_without_the_rounds_leaves_parts(archive: Archive) -> None:
 
 def test_parts_go_with_their_turn(archive: Archive) -> None:
     """Erasing a turn deletes its parts, and those that no turn joined; others stay."""
-    record = archive.commit(SESSION, START, joined(chain(archive, ROUNDS[:2]), *ROUNDS))
+    stored = archive.commit(SESSION, START, joined(chain(archive, ROUNDS[:2]), *ROUNDS))
     joined_part = chain(archive, ROUNDS[:2])
     other = replace(turn(2), messages=(human("More."), *ROUNDS[:1], answer("Yes.")), nonce="bb")
     kept = archive.add_part(SESSION, Part("bb", "", ROUNDS[:1]))
-    archive.commit(SESSION, record.tip, replace(other, part=kept))
+    archive.commit(SESSION, stored.tip, replace(other, part=kept))
     loose = archive.add_part(SESSION, Part("cc", "", ROUNDS[4:]))
 
-    archive.erase(SESSION, Tip(1, record.id), 1)
+    archive.erase(SESSION, Tip(1, stored.id), 1)
 
     assert archive.parts(SESSION, joined_part) == archive.parts(SESSION, loose) == ()
     assert [part.messages for part in archive.parts(SESSION, kept)] == [ROUNDS[:1]]

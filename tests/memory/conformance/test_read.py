@@ -49,8 +49,8 @@ def test_many_turns_at_once(archive: Archive) -> None:
 
 def test_ambient_are_the_newest_without_effort(archive: Archive) -> None:
     """The newest ambient turns are listed, ascending, those of efforts left out."""
-    groups = [turn(1), turn(2), turn(3, efforts=["a"]), turn(4), turn(5, efforts=["a"])]
-    tip = commit_all(archive, groups)
+    turns = [turn(1), turn(2), turn(3, efforts=["a"]), turn(4), turn(5, efforts=["a"])]
+    tip = commit_all(archive, turns)
 
     assert archive.at(SESSION, tip).turns_of(None, 2) == (2, 4)
 

@@ -45,12 +45,12 @@ def effort(number: int, name: str, summary: str) -> list[StoredTurn]:
 def populate(archive: Archive) -> Tip:
     """Write nine efforts, each of two turns."""
     named = [("auth-bug", SUMMARY), *OTHERS.items()]
-    groups = [
-        group
+    turns = [
+        turn
         for at, (name, summary) in enumerate(named)
-        for group in effort(2 * at + 1, name, summary)
+        for turn in effort(2 * at + 1, name, summary)
     ]
-    return commit_all(archive, groups)
+    return commit_all(archive, turns)
 
 
 def search(archive: Archive, tip: Tip, query: str, session: Session = SESSION) -> list[str | None]:
@@ -318,8 +318,8 @@ def test_a_speaker_and_a_month(archive: Archive) -> None:
         ("Ann: James has a garden, has he not?", "2026-04-09T10:00:00Z"),
         ("James: The garden is sold.", "2026-05-01T10:00:00Z"),
     ]
-    groups = [StoredTurn(at, (human(text),), day) for at, (text, day) in enumerate(said, 1)]
-    tip = commit_all(archive, groups)
+    turns = [StoredTurn(at, (human(text),), day) for at, (text, day) in enumerate(said, 1)]
+    tip = commit_all(archive, turns)
 
     branch = archive.at(SESSION, tip)
     assert branch.search("What did James say in April?", 5)[0].turn == 2
@@ -364,9 +364,9 @@ def test_a_long_effort_is_found_by_what_is_around_the_best(
 ) -> None:
     """Where an effort is too long to be read as a whole, the turn that says it still leads."""
     monkeypatch.setattr("ebbtide.memory.archive.search._LONG", 4)
-    groups = [turn(at, f"word{at} {'zebra' * (at == 3)}", ["long"]) for at in range(1, 10)]
+    turns = [turn(at, f"word{at} {'zebra' * (at == 3)}", ["long"]) for at in range(1, 10)]
     short = turn(10, "A zebra crossing, and much else besides.", ["short"])
-    tip = commit_all(archive, [*groups, short])
+    tip = commit_all(archive, [*turns, short])
     found = archive.at(SESSION, tip).search("word3 zebra", 9)
 
     assert (found[0].effort, found[0].turn) == ("long", 3)

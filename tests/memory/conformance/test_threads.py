@@ -12,9 +12,9 @@ def test_same_turn_at_once_is_stored_once(archive: Archive) -> None:
     before = commit_all(archive, [turn(1)])
 
     with ThreadPoolExecutor(8) as pool:
-        records = list(pool.map(lambda _: archive.commit(SESSION, before, turn(2)), range(16)))
+        turns = list(pool.map(lambda _: archive.commit(SESSION, before, turn(2)), range(16)))
 
-    assert {record.tip for record in records} == {records[0].tip}
+    assert {stored.tip for stored in turns} == {turns[0].tip}
     assert len(archive.tips(SESSION)) == 1
 
 
@@ -34,12 +34,12 @@ def test_many_sessions_at_once(archive: Archive) -> None:
     sessions = [Session("ann", f"t{number}") for number in range(100)]
 
     def written(session: Session) -> tuple[StoredTurn, ...]:
-        record = archive.commit(session, START, turn(1, session.thread))
-        return archive.at(session, record.tip).turns([1])
+        stored = archive.commit(session, START, turn(1, session.thread))
+        return archive.at(session, stored.tip).turns([1])
 
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(written, sessions * 2))
 
-    assert [records[0].messages[0].content for records in found] == [
+    assert [turns[0].messages[0].content for turns in found] == [
         session.thread for session in sessions * 2
     ]

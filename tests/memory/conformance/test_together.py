@@ -77,10 +77,10 @@ def test_who_reads_the_moment_before_an_erasure_shows_it_to_nobody_else(
             if known:
                 here.at(SESSION, tip).turns([2])
             thread.submit(here.at(SESSION, tip).turns, [1]).result()
-            (record,) = here.at(SESSION, tip).turns([1])
+            (stored,) = here.at(SESSION, tip).turns([1])
 
         thread.submit(moment.close).result()
-    assert record.status == "erased"
+    assert stored.status == "erased"
 
 
 def test_own_compression_is_seen_beside_who_reads_the_moment_before(archive: SqlArchive) -> None:
@@ -155,7 +155,7 @@ def test_what_is_known_after_a_commit_is_what_is_stored(
     archive: SqlArchive, other: SqlArchive
 ) -> None:
     """Whoever committed the turns answers as one who reads them, on each branch."""
-    groups = [
+    turns = [
         turn(1),
         turn(2, efforts=["a"], events=[opened("a"), opened("b")]),
         turn(3, efforts=["b", "a"], events=[concluded("a", "Done."), opened("c")]),
@@ -165,7 +165,7 @@ def test_what_is_known_after_a_commit_is_what_is_stored(
     fork = [turn(4, "other", ["c"], [concluded("c", "No."), opened("e")]), turn(5, "more", ["c"])]
 
     trunk = [
-        (tip, asked(archive, tip), asked(other, tip)) for tip in growing(archive, Tip(), groups)
+        (tip, asked(archive, tip), asked(other, tip)) for tip in growing(archive, Tip(), turns)
     ]
     third, newest = trunk[2][0], trunk[-1][0]
     branch = [
@@ -177,10 +177,10 @@ def test_what_is_known_after_a_commit_is_what_is_stored(
     assert [written for written, _ in branch] == [stored for _, stored in branch]
 
 
-def growing(archive: SqlArchive, tip: Tip, groups: list[StoredTurn]) -> Iterator[Tip]:
+def growing(archive: SqlArchive, tip: Tip, turns: list[StoredTurn]) -> Iterator[Tip]:
     """Commit one turn after the other, and yield the tip of each before the next."""
-    for group in groups:
-        tip = archive.commit(SESSION, tip, group).tip
+    for new in turns:
+        tip = archive.commit(SESSION, tip, new).tip
         yield tip
 
 

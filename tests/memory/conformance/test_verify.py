@@ -19,11 +19,11 @@ JUNK = zipped("junk")
 def test_sound_session_has_no_findings(archive: Archive) -> None:
     """A session of one branch is verified without a finding."""
     events = [concluded("a", "Done."), opened("b")]
-    groups = [
+    turns = [
         turn(1, efforts=["a"], events=[opened("a")]),
         turn(2, efforts=["b", "a"], events=events),
     ]
-    commit_all(archive, [*groups, turn(3)])
+    commit_all(archive, [*turns, turn(3)])
 
     assert archive.verify(SESSION) == ()
 
@@ -76,9 +76,9 @@ def damaged(archive: SqlArchive, statement: str, **values: Any) -> None:
             "turn 3",
             "the id does not match",
         ),
-        ("UPDATE ebbtide_turns SET messages = :junk WHERE turn = 3", "turn 3", "it is no record"),
-        ("UPDATE ebbtide_turns SET events = :junk WHERE turn = 3", "turn 3", "it is no record"),
-        ("UPDATE ebbtide_turns SET state = :junk WHERE turn = 3", "turn 3", "it is no record"),
+        ("UPDATE ebbtide_turns SET messages = :junk WHERE turn = 3", "turn 3", "it is no turn"),
+        ("UPDATE ebbtide_turns SET events = :junk WHERE turn = 3", "turn 3", "it is no turn"),
+        ("UPDATE ebbtide_turns SET state = :junk WHERE turn = 3", "turn 3", "it is no turn"),
         ("UPDATE ebbtide_sessions SET newest = 9", "session", "the last in row 9"),
         ("UPDATE ebbtide_sessions SET turns = 9", "session", "9 turns are noted"),
         ("UPDATE ebbtide_runs SET last = 9", "session", "has other turns than it says"),

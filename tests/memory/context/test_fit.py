@@ -63,10 +63,10 @@ def test_every_message_can_be_read_back(turns: Turns, above: int, free: int) -> 
     with conversation() as talk:
         said = accepted(talk, turns, above)
         talk.ask("Read it.")
-        records = talk.work.view.turns(range(1, talk.tip.turn + 1))
-        kept = [talk.work.view.messages(record) for record in records]
+        stored_turns = talk.work.view.turns(range(1, talk.tip.turn + 1))
+        kept = [talk.work.view.messages(turn) for turn in stored_turns]
         talk.free = free
-        read = [everything(talk, record.number) for record in records[-1:]]
+        read = [everything(talk, turn.number) for turn in stored_turns[-1:]]
 
     assert [messages[:-1] for messages in kept[len(kept) - len(said) :]] == said
     assert read == [plain(messages) for messages in kept[-1:]]

@@ -80,7 +80,7 @@ def test_an_effort_above_its_share_is_compressed_to_low_water(shop: Conversation
 
     assert found is not None
     assert found.effort.id == "shop"
-    assert [record.number for record in found.leaving] == [*range(1, found.through + 1)]
+    assert [turn.number for turn in found.leaving] == [*range(1, found.through + 1)]
     assert found.through <= talk.tip.turn - RECENT_TURNS
     assert found.live > share_of(talk.work)
 
@@ -113,7 +113,7 @@ def test_a_backlog_is_compressed_in_bounded_passes(talk: Conversation) -> None:
 
     limit = readable_at_once(2_000)
     assert found is not None
-    assert (limit, [record.number for record in found.leaving]) == (4_000, [1, 2, 3, 4, 5, 6, 7])
+    assert (limit, [turn.number for turn in found.leaving]) == (4_000, [1, 2, 3, 4, 5, 6, 7])
 
 
 def test_switched_off_nothing_is_due(shop: Conversation) -> None:
@@ -152,8 +152,8 @@ def test_after_many_failures_a_pass_takes_the_oldest(shop: Conversation) -> None
 
     assert few is not None
     assert many is not None
-    taken = [record.number for record in many.leaving]
-    assert taken == [record.number for record in few.leaving] == [*range(1, len(taken) + 1)]
+    taken = [turn.number for turn in many.leaving]
+    assert taken == [turn.number for turn in few.leaving] == [*range(1, len(taken) + 1)]
     compressed(shop, many.through)
     following = overdue(shop)
     assert following is not None

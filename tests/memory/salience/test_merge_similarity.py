@@ -73,8 +73,8 @@ def test_a_failing_model_is_done_without(caplog: pytest.LogCaptureFixture) -> No
     model.error = None
 
     assert failed[0] == lexical(["the cat"], ["the feline"])
-    (record,) = caplog.records
-    assert record.getMessage() == (
+    (turn,) = caplog.records
+    assert turn.getMessage() == (
         "salient items are compared by their letters: ConnectionError: check the embedding model"
     )
     assert similarity(["the cat"], ["the feline"])[0] == pytest.approx([1])

@@ -24,7 +24,7 @@ def test_a_short_turn_is_read_at_once(talk: Conversation) -> None:
     talk.effort("a", LONG_ENOUGH)
     talk.ask("What was that?")
     result = talk.call("read_log", turns="1")
-    record = talk.work.view.turns([1])[0]
+    turn = talk.work.view.turns([1])[0]
 
     assert result == {
         "turns": [
@@ -32,7 +32,7 @@ def test_a_short_turn_is_read_at_once(talk: Conversation) -> None:
                 "turn": 1,
                 "at": "2026-11-21 12:00",
                 "efforts": ["a"],
-                "messages": entries(record.messages),
+                "messages": entries(turn.messages),
             }
         ],
         "next": None,
@@ -130,12 +130,12 @@ def test_reading_on_gives_the_whole_turn_exactly(question: str, free: int) -> No
     """The parts that the offsets give are together the turn, whatever is in it."""
     with conversation() as talk:
         talk.turn(question)
-        record = talk.work.view.turns([1])[0]
+        turn = talk.work.view.turns([1])[0]
         talk.free = free
         talk.ask("Read it.")
         read = everything(talk, 1)
 
-    assert read == plain(record.messages)
+    assert read == plain(turn.messages)
 
 
 def test_state_blocks_are_read_and_stored_as_references(talk: Conversation) -> None:
@@ -244,10 +244,10 @@ def test_colours_are_left_out(talk: Conversation) -> None:
     talk.ask("What was that?")
     (read,) = talk.call("read_log", turns="1")["turns"]
     given = talk.messages[-1]
-    record = talk.answer()
+    turn = talk.answer()
 
     assert read["messages"][0] == {"speaker": "user", "text": "failed at once"}
-    assert talk.work.view.messages(record)[-2].content == given.content
+    assert talk.work.view.messages(turn)[-2].content == given.content
 
 
 def test_the_running_turn_can_be_read(talk: Conversation) -> None:

@@ -149,12 +149,12 @@ def test_excerpts_are_stored_as_references(talk: Conversation) -> None:
     talk.ask("What about the cat, and the interceptor?")
     talk.call("search_efforts", query="cat interceptor")
     seen = talk.messages
-    record = talk.answer()
-    found = recalled(record.messages[2])
+    turn = talk.answer()
+    found = recalled(turn.messages[2])
 
     assert {2, 3} <= {one.turn for one in found}
-    assert "Minka" not in record.messages[2].content
-    assert talk.work.view.messages(record)[:-1] == seen
+    assert "Minka" not in turn.messages[2].content
+    assert talk.work.view.messages(turn)[:-1] == seen
 
 
 def kept(message: Message) -> int:

@@ -108,13 +108,13 @@ def test_it_stays_what_it_was(talk: Conversation) -> None:
     talk.ask("What was it?")
     talk.run(call("search_efforts", query="interceptor"), call("read_log", turns=3, session="t1"))
     seen = talk.messages
-    record = talk.answer()
+    turn = talk.answer()
     before.turn("Once more.", call("reopen_effort", effort_id="auth-bug"))
     before.turn(LONG_ENOUGH, call("close_effort"))
     before.tip, before.day = first, 22
     before.turn("Another branch.")
 
-    assert past(talk.archive, SESSION, talk.tip).messages(record)[:-1] == seen
+    assert past(talk.archive, SESSION, talk.tip).messages(turn)[:-1] == seen
 
 
 def test_what_is_erased_there_is_gone_here(talk: Conversation) -> None:
@@ -122,10 +122,10 @@ def test_what_is_erased_there_is_gone_here(talk: Conversation) -> None:
     before = earlier(talk)
     talk.ask("What was it?")
     talk.run(call("search_efforts", query="interceptor"), call("read_log", turns=3, session="t1"))
-    record = talk.answer()
+    turn = talk.answer()
     talk.archive.erase(before.session, before.tip, 3)
     found, read = [
-        message.content for message in talk.work.view.messages(record) if message.type == "tool"
+        message.content for message in talk.work.view.messages(turn) if message.type == "tool"
     ]
 
     assert f'"text":"{render("erased_summary")}"' in found
@@ -168,9 +168,9 @@ def test_any_text_comes_back_byte_for_byte(said: str, data: st.DataObject) -> No
             call("search_efforts", query="interceptor"), call("read_log", turns=1, session="t1")
         )
         seen = talk.messages
-        record = talk.answer()
+        turn = talk.answer()
 
-        assert talk.work.view.messages(record)[:-1] == seen
+        assert talk.work.view.messages(turn)[:-1] == seen
 
 
 @pytest.mark.parametrize(

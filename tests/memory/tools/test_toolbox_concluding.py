@@ -46,9 +46,9 @@ def test_calls_behind_the_closing_one_are_not_summarised(talk: Conversation) -> 
 def test_a_turn_that_closes_and_opens_belongs_to_both(talk: Conversation) -> None:
     """The active effort at the end comes first, then the one that was concluded."""
     talk.run(call("close_effort", effort_id="b"), call("open_effort", name="c"))
-    record = talk.answer()
+    turn = talk.answer()
 
-    assert record.efforts == ("c", "b")
+    assert turn.efforts == ("c", "b")
 
 
 def test_without_an_active_effort_one_must_be_named(talk: Conversation) -> None:

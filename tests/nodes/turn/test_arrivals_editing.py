@@ -68,8 +68,8 @@ def edit(chat: Talk, before: str, after: str | list[Any]) -> None:
 
 def told(chat: Talk, state: dict[str, Any]) -> list[list[str]]:
     """Return what each turn says, but for tools."""
-    records = chat.records(state)
-    kept = [[m for m in one.messages if m.type != "tool"] for one in records]
+    turns = chat.records(state)
+    kept = [[m for m in one.messages if m.type != "tool"] for one in turns]
     return [[text(m) for m in turn if text(m)] for turn in kept]
 
 

@@ -47,7 +47,7 @@ def look_up(what: str) -> str:
 
 def lineage(chat: Talk, values: dict[str, Any]) -> list[str]:
     """Return all texts of the turns that a state sees."""
-    return [text(m) for record in chat.records(values) for m in record.messages]
+    return [text(m) for turn in chat.records(values) for m in turn.messages]
 
 
 def place(chat: Talk, values: dict[str, Any]) -> tuple[int, int]:
@@ -70,9 +70,9 @@ def lived(folder: Path, turns: int = 3, **options: Any) -> tuple[Talk, list[Base
     """Return an agent that always answers the same, and the messages of its turns."""
     chat = talk(folder, lambda _: "OK.", **options)
     states = [chat.say(f"Question {turn}.") for turn in range(1, turns + 1)]
-    records = chat.records(states[-1])
+    stored_turns = chat.records(states[-1])
     kinds = {"human": HumanMessage, "ai": AIMessage}
-    return chat, [kinds[m.type](m.content, id=m.id) for record in records for m in record.messages]
+    return chat, [kinds[m.type](m.content, id=m.id) for one in stored_turns for m in one.messages]
 
 
 def test_a_thread_of_another_agent_is_taken_over(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_a_thread_of_another_agent_is_taken_over(tmp_path: Path) -> None:
         *("Hi.", "Hello.", "How long?", "", f"{NOTE} (tokens)", "It is 3600 seconds."),
         *("And now?", "So be it."),
     ]
-    assert [record.efforts for record in chat.records(first)] == [(), (), ()]
+    assert [turn.efforts for turn in chat.records(first)] == [(), (), ()]
     assert "Adopted 2 earlier turns" in "".join(first["memory"]["banners"])
     results = [m.text for m in states[-1]["messages"] if isinstance(m, ToolMessage)]
     assert NOTE in results[-1]
@@ -115,7 +115,7 @@ def test_adopted_turns_are_filed_under_their_own_days(tmp_path: Path) -> None:
     page = commands.messages(chat.agent, THREAD)
     read = chat.say("Read them.")
 
-    times = [record.at for record in chat.records(first)]
+    times = [stored.at for stored in chat.records(first)]
     assert times[:2] == ["", "2021-03-04T05:06:07.000Z"]
     assert times[2] > "2026"
     assert [line.at for line in page.lines] == times[::-1]
@@ -165,9 +165,9 @@ def test_calls_without_results_are_closed(tmp_path: Path) -> None:
 
     state = chat.agent.invoke({"messages": history}, THREAD)
 
-    records = chat.records(state)
-    assert [record.status for record in records] == ["aborted", "done"]
-    assert [m.type for m in records[0].messages] == ["human", "ai", "tool"]
+    turns = chat.records(state)
+    assert [turn.status for turn in turns] == ["aborted", "done"]
+    assert [m.type for m in turns[0].messages] == ["human", "ai", "tool"]
 
 
 def test_adopted_turn_that_a_tool_ended_is_done(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_adopted_turn_that_a_tool_ended_is_done(tmp_path: Path) -> None:
         {"messages": [HumanMessage("How long?"), CALLING, found, HumanMessage("Thanks.")]}, THREAD
     )
 
-    assert [record.status for record in chat.records(state)] == ["done", "done"]
+    assert [turn.status for turn in chat.records(state)] == ["done", "done"]
     assert "without an answer" not in chat.model.sent[-1].text
 
 
@@ -198,7 +198,7 @@ def test_odd_messages_are_kept(tmp_path: Path) -> None:
         *("Be brief.", "Welcome.", "[image, image/png, 3 bytes]", "A picture.", "", ""),
         *("Be long.", "One more.", "And?", "Fine."),
     ]
-    assert [record.status for record in chat.records(state)] == ["done"] * 3
+    assert [turn.status for turn in chat.records(state)] == ["done"] * 3
 
 
 def test_answered_turn_with_an_open_call_is_committed(tmp_path: Path) -> None:
@@ -229,8 +229,8 @@ def turns_of(chat: Talk) -> list[list[str]]:
     return [
         [
             text(m)
-            for record in chat.archive.at(session, tip).turns(range(1, tip.turn + 1))
-            for m in record.messages
+            for turn in chat.archive.at(session, tip).turns(range(1, tip.turn + 1))
+            for m in turn.messages
             if m.type == "human"
         ]
         for tip in chat.archive.tips(session)
@@ -296,8 +296,8 @@ def test_an_adopted_turn_keeps_the_memory(tmp_path: Path) -> None:
     (session,) = chat.archive.sessions("")
     tip = chat.archive.newest(session)
     assert (len(said), tip and tip.turn) == (5, 4)
-    records = chat.archive.at(session, tip).turns(range(1, 5))  # type: ignore[arg-type]  # there is one
-    assert [record.efforts for record in records] == [("tax",), (), ("tax",), ("tax",)]
+    turns = chat.archive.at(session, tip).turns(range(1, 5))  # type: ignore[arg-type]  # there is one
+    assert [turn.efforts for turn in turns] == [("tax",), (), ("tax",), ("tax",)]
 
 
 @pytest.mark.parametrize("kept", [2, 3, 4, 5])
@@ -415,7 +415,7 @@ def test_a_history_without_tools_is_known(tmp_path: Path) -> None:
     )
 
     assert place(chat, state) == (2, 1)
-    assert [len(record.messages) for record in chat.records(state)] == [4, 2]
+    assert [len(turn.messages) for turn in chat.records(state)] == [4, 2]
 
 
 def test_nothing_new_is_an_error(tmp_path: Path) -> None:
@@ -438,7 +438,7 @@ def test_efforts_come_back_with_the_messages(tmp_path: Path) -> None:
     after = chat.agent.invoke({"messages": [*state["messages"], ("user", "And?")]}, THREAD)
 
     assert after["memory"]["active_effort"] == "auth"
-    assert [record.efforts for record in chat.records(after)] == [("auth",)] * 3
+    assert [turn.efforts for turn in chat.records(after)] == [("auth",)] * 3
 
 
 def test_another_archive_is_no_empty_memory(tmp_path: Path) -> None:

@@ -24,13 +24,13 @@ class Failing(DiskArchive):
     attempts = 0
 
     def commit(
-        self, session: Session, tip: Tip, group: StoredTurn, embedder: Embedder | None = None
+        self, session: Session, tip: Tip, turn: StoredTurn, embedder: Embedder | None = None
     ) -> StoredTurn:
         """Fail as a full disk does, or commit."""
         self.attempts += 1
         if self.attempts <= self.failures:
             raise OSError(28, "No space left on device")
-        return super().commit(session, tip, group, embedder)
+        return super().commit(session, tip, turn, embedder)
 
 
 @pytest.fixture
@@ -39,20 +39,20 @@ def archive(tmp_path: Path) -> Failing:
     return Failing(tmp_path, durable=False)
 
 
-def after(archive: DiskArchive, *groups: StoredTurn) -> dict[str, Any]:
+def after(archive: DiskArchive, *turns: StoredTurn) -> dict[str, Any]:
     """Return the state after these groups."""
-    tip = commit_all(archive, groups)
-    (record,) = archive.at(SESSION, tip).turns([tip.turn])
-    return {"turn": tip.turn, **commit_update(record, "2")}
+    tip = commit_all(archive, turns)
+    (turn,) = archive.at(SESSION, tip).turns([tip.turn])
+    return {"turn": tip.turn, **commit_update(turn, "2")}
 
 
 def test_a_commit_that_fails_twice_is_made(archive: Failing) -> None:
     """Two failures are retried."""
     archive.failures = 2
 
-    record = commit(archive, SESSION, START, turn(1))
+    stored = commit(archive, SESSION, START, turn(1))
 
-    assert visible(archive, record.tip) == ["question 1"]
+    assert visible(archive, stored.tip) == ["question 1"]
 
 
 def test_a_commit_that_keeps_failing_raises(archive: Failing) -> None:

@@ -14,7 +14,7 @@ from ebbtide.memory.settings import Settings
 from ebbtide.memory.turn import ANONYMOUS, Session, StoredTurn, Tip
 from ebbtide.nodes.turn.session import session_of
 from ebbtide.nodes.turn.state import TurnState, repacked, unpacked
-from ebbtide.nodes.turn.turn import group, running
+from ebbtide.nodes.turn.turn import running, turn_to_store
 from ebbtide.nodes.turn.updates import commit_update, effort_state, efforts_update, tip_of
 from tests.doubles import call
 
@@ -82,10 +82,10 @@ def test_a_new_state_has_committed_nothing() -> None:
 
 def test_a_commit_is_found_again_in_the_state() -> None:
     """What a commit puts into the state is the tip that the next one goes on from."""
-    record = StoredTurn(2, (), "", id="id", parent="parent")
-    update: Any = commit_update(record, "last")
+    turn = StoredTurn(2, (), "", id="id", parent="parent")
+    update: Any = commit_update(turn, "last")
 
-    assert tip_of(update) == record.tip
+    assert tip_of(update) == turn.tip
     assert (update["archived"], update["events"]) == ("last", [])
 
 
@@ -124,11 +124,11 @@ def test_a_turn_that_was_removed_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("last", "status"), [(AIMessage("a"), "done"), (call("x"), "aborted"), (MESSAGES[0], "aborted")]
 )
-def test_a_group_is_done_if_it_ends_in_an_answer(last: BaseMessage, status: str) -> None:
-    """A group knows its turn, its efforts, and whether it has been answered."""
+def test_a_turn_is_done_if_it_ends_in_an_answer(last: BaseMessage, status: str) -> None:
+    """A stored turn knows its turn, its efforts, and whether it has been answered."""
     state: Any = {"turn": 3, **efforts_update(effort_state({"turn": 3}).activated("a"))}
 
-    found = group(state, [MESSAGES[0], last])
+    found = turn_to_store(state, [MESSAGES[0], last])
 
     assert (found.number, found.efforts, found.status) == (3, ("a",), status)
 
