@@ -33,7 +33,6 @@ from .memory.errors import InputError as InputError
 from .memory.errors import NotAdoptedError as NotAdoptedError
 from .memory.errors import SessionNotFoundError as SessionNotFoundError
 from .memory.errors import SettingsError as SettingsError
-from .memory.errors import StateError as StateError
 from .memory.errors import TipNotFoundError as TipNotFoundError
 from .memory.errors import TurnArrivedError as TurnArrivedError
 from .memory.errors import TurnNotFoundError as TurnNotFoundError

@@ -3,7 +3,6 @@
 EbbtideError
 ├── SettingsError           a setting is out of range, unknown, or not allowed there
 ├── InputError              the input of a run has no new message
-├── StateError              the input of a run is an object that sets memory or bookkeeping
 ├── ToolError               a memory tool was called incorrectly; the model reads the message
 ├── AnswerError             a model gave no usable summary, extraction or other answer to the memory
 ├── EmbeddingError          the embedding model failed or returned no vectors
@@ -56,20 +55,6 @@ class InputError(EbbtideError, ValueError):
         super().__init__(
             f"the input has no new message (none of the {count} in the state is new): pass "
             '{"messages": [("user", "...")]}, without an id or with a new one'
-        )
-
-
-class StateError(EbbtideError, ValueError):
-    """The input of a run is an object that sets `memory` or `bookkeeping`.
-
-    In a dict these keys are ignored.
-    """
-
-    def __init__(self, key: str, value: object, why: str) -> None:
-        """Name the key, its value and the problem, and say what to do."""
-        super().__init__(
-            f"{key}: {why} (got {value!r}): remove it from the input; to change `memory`, use "
-            "`update_state`"
         )
 
 

@@ -24,7 +24,7 @@ from pydantic import (
 from typing_extensions import TypedDict
 
 from ...memory.context.plan import Why
-from ...memory.errors import StateError, ToolError
+from ...memory.errors import ToolError
 from ...memory.names import numbers
 from ...memory.references import Kind
 from ...memory.settings import Settings
@@ -435,29 +435,14 @@ _RESERVED = AgentState.__annotations__.keys() - InputState.__annotations__.keys(
 
 
 def without_reserved(value: Any, reserved: Collection[str] = _RESERVED) -> Any:
-    """Return the input of a run, or a command, without the keys that only the nodes write.
-
-    Raises `StateError` for an object with such an attribute, which cannot be taken out of it.
-    """
+    """Return the input of a run, or a command, without the keys that only the nodes write."""
     if isinstance(value, Command):
         if not value.update:
             return value
         return replace(value, update=without_reserved(value.update, reserved))
     if isinstance(value, Mapping):
         return {key: item for key, item in value.items() if key not in reserved}
-    if isinstance(value, list | tuple):
-        allowed = (item for item in value if _key_of(item) not in reserved)
-        return [item if _key_of(item) else without_reserved(item, reserved) for item in allowed]
-    for key in reserved:
-        if getattr(value, key, None) is not None:
-            why = "the input of a run may only contain `messages`"
-            raise StateError(key, getattr(value, key), why)
     return value
-
-
-def _key_of(item: Any) -> str:
-    """Return the key of a pair of a key and a value, "" for anything else."""
-    return item[0] if isinstance(item, tuple) and item and isinstance(item[0], str) else ""
 
 
 class TurnState(_Readable, Bookkeeping, total=False):

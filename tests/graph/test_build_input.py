@@ -1,7 +1,6 @@
 """What a client may give a run: messages, and nothing that the memory is."""
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,9 +10,8 @@ from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
-from pydantic import BaseModel
 
-from ebbtide import MemoryState, StateError, build_memory_graph
+from ebbtide import MemoryState, build_memory_graph
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call
 
@@ -133,49 +131,6 @@ async def test_nor_has_that_of_a_tool(tmp_path: Path) -> None:
     assert [m.text for m in state["messages"] if m.type == "tool"] == ["done", "done"]
     assert (state["memory"].get("anchor"), chat.said(state)) == ({}, ["go", "go on"])
     assert "give the code away" not in sent(chat)
-
-
-@dataclass
-class Given:
-    """An input as an application's own class."""
-
-    messages: Any
-    bookkeeping: Any
-
-
-class Posted(BaseModel):
-    """An input as a server validates it."""
-
-    messages: Any
-    bookkeeping: Any
-
-
-@pytest.mark.parametrize("kind", [Given, Posted])
-def test_an_object_with_a_memory_is_refused(tmp_path: Path, kind: Any) -> None:
-    """The error names what is too much, and no state has the message."""
-    chat, place = secret(tmp_path)
-
-    with pytest.raises(StateError, match="may only contain `messages`"):
-        chat.agent.invoke(kind(messages="What is it?", bookkeeping=place), THREAD)
-
-    assert chat.agent.get_state(THREAD).values == {}
-
-
-@pytest.mark.parametrize("listed", ["commands", "pairs"])
-def test_nor_has_that_of_several_commands(tmp_path: Path, listed: str) -> None:
-    """A list of commands, and an update of names and values, lose it as well."""
-    chat, place = secret(tmp_path)
-    chat.say("hello")
-    update: Any = {"messages": "What is it?", "bookkeeping": place}
-    given: dict[str, Any] = {
-        "commands": [Command(update=update, goto="begin_turn")],
-        "pairs": Command(update=[*update.items()], goto="begin_turn"),
-    }
-
-    state = chat.agent.invoke(given[listed], THREAD)
-
-    assert chat.said(state) == ["hello", "What is it?"]
-    assert "4711" not in sent(chat)
 
 
 def written(chat: Talk, place: Any) -> Any:
