@@ -117,9 +117,6 @@ class SqlAttention(Attention):
     def suppressed(self, user_id: str, *, now: datetime) -> tuple[str, ...]:  # noqa: ARG002 (the protocol's)
         return tuple(sorted(row.memory.id for row in self._stored(user_id, memories.c.suppressed)))
 
-    def withdraw(self, user_id: str, memory_id: str, *, now: datetime) -> None:
-        self._change(user_id, memory_id, now, withdrawn=True)
-
     def forget(self, user_id: str, memory_id: str, *, now: datetime) -> None:  # noqa: ARG002 (as above)
         if self.database.exists():
             with self._writing(user_id) as (connection, user):

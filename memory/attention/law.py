@@ -266,9 +266,6 @@ class Attention(Protocol):
     def suppressed(self, user_id: str, *, now: datetime) -> tuple[str, ...]:
         """Return the ids of the memories that are suppressed, in order."""
 
-    def withdraw(self, user_id: str, memory_id: str, *, now: datetime) -> None:
-        """Take out a memory whose effort was reopened, until it is added again."""
-
     def forget(self, user_id: str, memory_id: str, *, now: datetime) -> None:
         """Delete a memory."""
 

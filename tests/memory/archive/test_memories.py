@@ -93,8 +93,11 @@ def test_what_is_reopened_leaves(archive: DiskArchive) -> None:
 
     commit(archive, REOPENED, after=turn.tip)
 
+    attention = archive.attention()
+    attention.suppress("ann", MEMORY, now=NOW)
+    attention.unsuppress("ann", MEMORY, now=NOW)
     assert attended(archive) == []
-    assert archive.attention().prune("ann", now=NOW) == 0
+    assert attention.prune("ann", now=NOW) == 0
 
 
 def test_concluded_again_it_keeps_its_accesses(archive: DiskArchive) -> None:
@@ -250,7 +253,6 @@ def test_reading_makes_no_user(unused: Path | str, tmp_path: Path) -> None:
         attention.suppressed("ann", now=NOW)
         attention.touch("ann", MEMORY, now=NOW)
         attention.suppress("ann", MEMORY, now=NOW)
-        attention.withdraw("ann", MEMORY, now=NOW)
         attention.forget("ann", MEMORY, now=NOW)
         files = [*tmp_path.iterdir()]
         attention.add("bob", Memory("t/x", 60, NOW), now=NOW)

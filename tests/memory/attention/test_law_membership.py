@@ -18,7 +18,7 @@ from tests.redis_server import RedisServer
 Step: TypeAlias = tuple[float, str, str, int, tuple[str, ...]]
 """Days that pass before it, what is done, to which memory, and its base and keywords if added."""
 
-ACTS = ("add", "add", "touch", "touch", "suppress", "unsuppress", "withdraw", "forget", "prune")
+ACTS = ("add", "add", "touch", "touch", "suppress", "unsuppress", "forget", "prune")
 WORDS = ("axios", "redis", "refresh token", "token", "the")
 NAMES = ("t1/a", "t1/b", "t2/a", "t2/b", "t3/a")
 MESSAGE = "axios and a token"
@@ -48,7 +48,7 @@ class Known:
         name, was = subject.id, self.kept.get(subject.id)
         if act == "add":
             known = was or Kept(subject)
-            self.kept[name] = replace(known, memory=subject, withdrawn=False)
+            self.kept[name] = replace(known, memory=subject)
         elif act == "forget":
             self.kept.pop(name, None)
         elif was:
@@ -56,7 +56,6 @@ class Known:
                 "touch": {"accesses": was.accesses + 1},
                 "suppress": {"suppressed": True},
                 "unsuppress": {"suppressed": False},
-                "withdraw": {"withdrawn": True},
             }
             self.kept[name] = replace(was, **changes.get(act, {}))
 

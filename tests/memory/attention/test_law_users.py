@@ -21,7 +21,6 @@ def test_nobody_sees_anothers(attention: Attention, stranger: str) -> None:
     assert not attention.unsuppress(stranger, "t1/a", now=day(0))
     assert attention.suppressed(stranger, now=day(0)) == ()
     attention.touch(stranger, "t1/a", now=day(0))
-    attention.withdraw(stranger, "t1/a", now=day(0))
     attention.forget(stranger, "t1/a", now=day(0))
     assert attention.prune(stranger, now=day(90)) == 0
     assert [one.effective for one in attention.top(USER, 10, now=day(0))] == [60.0]

@@ -11,16 +11,14 @@ CONCLUDED = {
     3: memory("t2/weekly", 90, 3),
     10: memory("t3/returning", 60, 10),
     20: memory("t4/unwanted", 90, 20),
-    120: memory("t5/reopened", 80, 120),
     300: memory("t1/idle", 60, 300, ["redis"]),
 }
 ACCESSED = {
     "t2/weekly": {*range(7, 365, 7)},
     "t3/returning": {44, 50},
     "t4/unwanted": {25},
-    "t5/reopened": {130},
 }
-SUPPRESSED, WITHDRAWN = 40, 140
+SUPPRESSED = 40
 
 
 def lived(attention: Attention, seen: Callable[[int, list[str]], None]) -> dict[str, Kept]:
@@ -29,16 +27,13 @@ def lived(attention: Attention, seen: Callable[[int, list[str]], None]) -> dict[
     for today in range(365):
         if one := CONCLUDED.get(today):
             attention.add(USER, one, now=day(today))
-            known[one.id] = replace(known.get(one.id, Kept(one)), memory=one, withdrawn=False)
+            known[one.id] = replace(known.get(one.id, Kept(one)), memory=one)
         for name in [name for name, days in ACCESSED.items() if today in days]:
             attention.touch(USER, name, now=day(today))
             known[name] = replace(known[name], accesses=known[name].accesses + 1)
         if today == SUPPRESSED:
             attention.suppress(USER, "t4/unwanted", now=day(today))
             known["t4/unwanted"] = replace(known["t4/unwanted"], suppressed=True)
-        if today == WITHDRAWN:
-            attention.withdraw(USER, "t5/reopened", now=day(today))
-            known["t5/reopened"] = replace(known["t5/reopened"], withdrawn=True)
         seen(today, ids(ranked(known.values(), 40.0, now=day(today))))
     return known
 
@@ -66,4 +61,3 @@ def test_each_day_is_as_the_law_says(attention: Attention) -> None:
     assert evenings["t3/returning"] == [*range(10, 45)]
     # Suppressed on day 40, long before it would have faded.
     assert evenings["t4/unwanted"] == [*range(20, 40)]
-    assert evenings["t5/reopened"] == [*range(120, 140)]

@@ -36,7 +36,6 @@ CALLS: dict[str, Callable[[Attention], Any]] = {
     "suppress": lambda one: one.suppress("ann", A.id, now=NOW),
     "unsuppress": lambda one: one.unsuppress("ann", A.id, now=NOW),
     "suppressed": lambda one: one.suppressed("ann", now=NOW),
-    "withdraw": lambda one: one.withdraw("ann", A.id, now=NOW),
     "forget": lambda one: one.forget("ann", A.id, now=NOW),
     "explain": lambda one: one.explain("ann", A.id, now=NOW),
 }
