@@ -40,7 +40,7 @@ from report import argument_parser, percent, write
 from ebbtide import DiskArchive, Settings
 from ebbtide.memory.decay import collapsed, evicted
 from ebbtide.memory.efforts import EMPTY, Effort, EffortState, happened
-from ebbtide.memory.keywords import KeywordCache, about, evidence, keywords_of, passages_of
+from ebbtide.memory.keywords import KeywordCache, about, keywords_of, passages_of, weighed
 from ebbtide.memory.references import MANY, recent, referenced, said_mostly, shares, statements
 from ebbtide.memory.running_turn import RunningTurn
 from ebbtide.memory.tokens import count
@@ -91,7 +91,9 @@ class Distinctive:
 
         def read(text: str) -> Match:
             passages = passages_of(text)
-            scores = evidence(passages, keywords, keywords, turns)
+            scores = dict.fromkeys(keywords, 0.0)
+            for matches in weighed(passages, keywords, keywords, turns):
+                scores |= {name: max(scores[name], one.share) for name, one in matches.items()}
             pointing = work.view.branch.pointing(text)
             for name, share in shares(pointing).items():
                 if name in scores:

@@ -203,7 +203,7 @@ def about(
     {'css': ('colour', 'grid')}
     """
     found: dict[str, tuple[str, ...]] = {}
-    for matches in _weighed(passages, vocabulary, efforts, recent):
+    for matches in weighed(passages, vocabulary, efforts, recent):
         for name, match in matches.items():
             if match.share >= _SHARE - _ROUNDING and _number(match.words) >= overlap:
                 found.setdefault(name, match.words)
@@ -219,26 +219,7 @@ def _number(words: Iterable[str]) -> int:
     return len({*words, *chain.from_iterable(map(content, filter(_has_parts, words)))})
 
 
-def evidence(
-    passages: Sequence[Collection[str]],
-    vocabulary: Mapping[str, Keywords],
-    efforts: Collection[str],
-    recent: Sequence[Collection[str]] = (),
-) -> dict[str, float]:
-    """Return by effort the share that its keywords weigh of the text, or of its best passage.
-
-    >>> words = {"x": {"a": 1.0, "b": 1.0}, "y": {"b": 1.0}}
-    >>> {name: round(share, 2) for name, share in evidence(["abc"], words, words).items()}
-    {'x': 0.34, 'y': 0.01}
-    """
-    best = dict.fromkeys(efforts, 0.0)
-    for matches in _weighed(passages, vocabulary, efforts, recent):
-        for name, match in matches.items():
-            best[name] = max(best[name], match.share)
-    return best
-
-
-def _weighed(
+def weighed(
     passages: Sequence[Collection[str]],
     vocabulary: Mapping[str, Keywords],
     efforts: Collection[str],
