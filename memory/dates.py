@@ -254,8 +254,10 @@ def _relative(match: re.Match[str], _: Sequence[int], today: date) -> list[Days 
 _ABSOLUTE = (_ISO, _POINTS, _SLASHES, _YEAR_FIRST)
 
 
-def dates(query: str, years: Iterable[int] = (), today: date | None = None) -> list[Days]:
+def dates(query: str, years: Iterable[int] = (_LEAP,), today: date | None = None) -> list[Days]:
     """Return the periods that a query names; a month without a year is of each of `years`.
+
+    The default, a leap year, serves to tell whether it names any.
 
     >>> dates("What did James say in April?", [2025])
     [(datetime.date(2025, 4, 1), datetime.date(2025, 5, 1))]
@@ -290,15 +292,6 @@ def said_dates(text: str) -> list[str]:
                     days += [f"day{found[0]:%Y%m%d}"] if has_year else []
                     days.append(f"day{found[0]:%m%d}")
     return list(dict.fromkeys(days))
-
-
-def names_date(query: str, today: date | None = None) -> bool:
-    """Tell whether a query names a date, of whatever year.
-
-    >>> names_date("What was on February 29?"), names_date("What was on February 30?")
-    (True, False)
-    """
-    return bool(_read(query, [_LEAP], today)[0])
 
 
 def undated(query: str, today: date | None = None) -> str:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, bindparam, literal, select, union_all
 
-from ..dates import When, dates, names_date
+from ..dates import When, dates
 from ..search.ranking import Passages, Rare, rarity
 from ..search.terms import other_stems, query_terms
 from .index import any_of, look_up, unpack_layout
@@ -247,7 +247,7 @@ def pointing(lineage: Lineage, message: str) -> Pointing:
 def dated(lineage: Lineage, query: str, when: When) -> list[tuple[int, int]]:
     """Return for each date in a query the ids of its first turn and of the first one after it."""
     total = lineage.session.turns
-    if not total or not names_date(query, when.today):
+    if not total or not dates(query, today=when.today):
         return []
     first, last = _ends(lineage)
     earliest = lineage.connection.execute(_FIRST_TIME, first | {"last": last["last"]}).scalar()

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...prompts.loader import render
 from ..archive.protocol import WEAK, Elsewhere, Found
-from ..dates import Days, When, instant, names_date, period, undated
+from ..dates import Days, When, dates, instant, period, undated
 from ..efforts import happened
 from ..errors import EmbeddingError, ToolError
 from ..running_turn import RunningTurn
@@ -52,7 +52,7 @@ def search_efforts(  # noqa: PLR0913 (the arguments of the tool)
     phrasings = [both_ends(text, _LONGEST) for text in (query, *_further(also))]
     answer: dict[str, Any] = {"query": query[:_QUERY_SHOWN], "results": []}
     names = (query_terms(text, any_name=True) for text in phrasings)
-    if not any(names) and not any(names_date(text, when.today) for text in phrasings):
+    if not any(names) and not any(dates(text, today=when.today) for text in phrasings):
         return work, answer | {"why": render("nothing_to_search")}
     own = _own(work, phrasings, when)
     running = running_hits(work, phrasings, max((hit.score for hit in own), default=1.0))
