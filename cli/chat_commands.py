@@ -18,6 +18,7 @@ from ..graph.erase.erase import aerase
 from ..memory.dates import minute_of
 from ..memory.errors import CommandError, TurnNotFoundError
 from ..memory.messages import call_id, calls
+from ..memory.transcript import role
 from ..memory.turn import SHORT_ID
 from .conversation import Conversation
 from .printable import in_line, printable
@@ -147,9 +148,8 @@ def _context_page(talk: Conversation, question: str | None) -> Page:
         if part.name == "tools":
             yield from map(_json, context.tools)
         for message in part.messages:
-            role = {"human": "user", "ai": "assistant"}.get(message.type, message.type)
             names = filter(None, (message.name, call_id(message)))
-            yield _note(in_line(" ".join(["--", role, *names])))
+            yield _note(in_line(" ".join(["--", role(message), *names])))
             if content := message.content:
                 yield content if isinstance(content, str) else _json(content)
             for call in calls(message):

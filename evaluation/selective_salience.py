@@ -29,6 +29,7 @@ from ..memory.salience.extract import Previous, Sizes, background
 from ..memory.salience.merge import Similarity, embedding_similarity, merged
 from ..memory.settings import Settings
 from ..memory.tokens import count
+from ..memory.transcript import role
 from ..memory.turn import StoredTurn
 from ..nodes.ask import Models, QuestionCost, drive
 from ..prompts.loader import render
@@ -194,8 +195,7 @@ class SelectiveSalienceStrategy:
             system="\n".join([*system, goal]),
             salient="\n".join(f"- {quote}" for quote in salience_set) or "none",
             background=background_summary or "none",
-            recent="\n".join(f"{_ROLES.get(one.type, one.type)}: {text(one)}" for one in said)
-            or "none",
+            recent="\n".join(f"{role(one)}: {text(one)}" for one in said) or "none",
         )
 
     @cached_property
@@ -264,9 +264,6 @@ class SelectiveSalienceStrategy:
         except AnswerError as error:
             _log.warning("the background stays as it was: %s", error)
             return old.background
-
-
-_ROLES = {"human": "user", "ai": "assistant"}
 
 
 def _as_message(message: Mapping[str, Any]) -> BaseMessage:

@@ -12,6 +12,7 @@ from ..memory.questions import What
 from ..memory.salience.core import Goals
 from ..memory.search.embeddings import Embedder
 from ..memory.settings import Settings
+from ..memory.transcript import role
 from ..nodes.ask import QuestionCost
 from .template import Strict, TemplateTurn
 
@@ -113,9 +114,8 @@ def transcript(messages: Sequence[AnyMessage]) -> str:
     """Return messages as lines such as "user: Which port?" and "assistant: 8080."."""
     lines = []
     for message in messages:
-        role = {"human": "user", "ai": "assistant"}.get(message.type, message.type)
         if message.text:
-            lines.append(f"{role}: {message.text}")
+            lines.append(f"{role(message)}: {message.text}")
         calls = getattr(message, "tool_calls", None) or ()
-        lines.extend(f"{role} calls {call['name']} {call['args']}" for call in calls)
+        lines.extend(f"{role(message)} calls {call['name']} {call['args']}" for call in calls)
     return "\n".join(lines)

@@ -21,14 +21,12 @@ from ..memory.running_turn import RunningTurn
 from ..memory.serialised import fingerprint
 from ..memory.settings import Settings
 from ..memory.tokens import REPLY_OVERHEAD, count_message, count_tools, exact
-from ..memory.transcript import speaker
+from ..memory.transcript import role, speaker
 from ..memory.turn import Event, Session, StoredTurn, Tip, memberships
 from ..memory.view import ArchiveView, every_commit, every_turn, past
 from ..nodes.turn.state import TurnState
 from ..nodes.turn.turn import memory_at
 from ..nodes.turn.updates import effort_state
-
-_ROLES = {"human": "user", "ai": "assistant"}
 
 _CHANGED = "what it was made of was edited or erased, or another version rendered it"
 
@@ -229,7 +227,7 @@ def _lines(context: WorkingContext, tools: Any) -> list[dict[str, Any]]:
         {
             "part": name,
             "speaker": speaker(message),
-            "role": _ROLES.get(message.type, message.type),
+            "role": role(message),
             "tokens": count_message(message, exact) + (REPLY_OVERHEAD if name == "system" else 0),
             "text": text(message),
             "calls": [{"name": one.get("name"), "args": one.get("args")} for one in calls(message)],

@@ -39,10 +39,6 @@ _TURN = re.compile(r"\[turn \d+\]")
 _NOT_IN_LABELS, _NOT_IN_NAMES = re.compile(r"[^\w.-]"), re.compile(r"[^\w .@'-]")
 
 
-# Other types of messages speak by their own name.
-_SPEAKERS = {"human": "user", "ai": "assistant"}
-
-
 @dataclass(frozen=True, slots=True)
 class Offsets:
     """Offsets of a message's text, of the arguments of its calls, and of the message after it."""
@@ -339,9 +335,18 @@ def speaker(message: Message) -> str:
     kind = message.type
     if kind == "tool":
         return f"tool {label(message.name)}".rstrip()
-    role = _SPEAKERS.get(kind) or label(role_of(message) if kind == "chat" else kind)
+    said_by = label(role_of(message) if kind == "chat" else role(message))
     name = _NOT_IN_NAMES.sub("_", message.name or "")[:LONGEST_NAME]
-    return f"{role} ({name})" if name else role
+    return f"{said_by} ({name})" if name else said_by
+
+
+def role(message: Message) -> str:
+    """Return the role of a message: user, assistant, or its type.
+
+    >>> role(HumanMessage("Hi")), role(ToolMessage("", tool_call_id="1"))
+    ('user', 'tool')
+    """
+    return {"human": "user", "ai": "assistant"}.get(message.type, message.type)
 
 
 def label(name: object) -> str:
