@@ -15,7 +15,7 @@ from rapidfuzz.distance import Prefix
 from ..memory.context.budget import DIGITS
 from ..memory.errors import SettingsError
 from ..memory.serialised import digest, stored_form
-from ..memory.tokens import TokenCounter, count_messages
+from ..memory.tokens import count_messages
 from ..nodes.call_model import Call
 from ..nodes.turn.langchain_messages import messages_in_state
 from ..nodes.turn.state import unpacked, updated
@@ -34,11 +34,6 @@ class Changes:
     replaced: Mapping[str, BaseMessage]
     removed: frozenset[str]
     added: tuple[tuple[str, BaseMessage], ...]
-
-    @property
-    def any(self) -> bool:
-        """Whether anything was done."""
-        return bool(self.replaced or self.removed or self.added)
 
 
 def changes(before: Sequence[BaseMessage], after: Sequence[BaseMessage]) -> Changes:
@@ -214,11 +209,6 @@ def _form(message: BaseMessage) -> tuple[object, ...]:
     return message.type, str(message.text), files, called
 
 
-def tokens_of(messages: Sequence[BaseMessage], count: TokenCounter) -> int:
-    """Return the tokens of messages as they are sent, with the memory's name where it stands."""
-    return count_messages(messages, count)
-
-
 def digests_of(final: Sequence[BaseMessage], ours: Sequence[BaseMessage], digests: str) -> str:
     """Return the digests of a final request, given those of what the memory made of it."""
     known = [digests[at : at + DIGITS] for at in range(0, len(digests), DIGITS)]
@@ -244,7 +234,7 @@ def as_sent(call: Call, final: Sequence[BaseMessage], sent: str, added: int) -> 
         report["total"] = sum(report["tokens"].values())
     if sent != state.get("sent"):
         shared = Prefix.similarity(earlier, sent) // DIGITS
-        prefix = tokens_of(final[:shared], call.parts.count)
+        prefix = count_messages(final[:shared], call.parts.count)
         report["prefix"] = report["tokens"].get("tools", 0) + prefix if shared else 0
     before = call.state.get("context_report", {}).get("changed", {})
     if _is_same_plan(before, report["changed"]) and not sent.startswith(earlier):

@@ -30,7 +30,6 @@ from .requests import (
     check_question,
     digests_of,
     is_cleared,
-    tokens_of,
     with_added,
 )
 
@@ -137,7 +136,7 @@ def gate_of(request: ModelRequest[Any], call: Call, given: ModelRequest[Any]) ->
     tools, count = report.get("tokens", {}).get("tools", 0), call.parts.count
 
     def counted(messages: Sequence[BaseMessage]) -> int:
-        return REPLY_OVERHEAD + int(tools) + tokens_of(messages, count)
+        return REPLY_OVERHEAD + int(tools) + count_messages(messages, count)
 
     return Gate(_messages_of(given), _budget(request, call), counted)
 
