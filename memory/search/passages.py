@@ -187,9 +187,6 @@ def _sentence_spans(text: str, longest: int) -> Iterator[tuple[int, int]]:
         yield match.span()
 
 
-_BLOCK = re.compile(r"(?ms)(?:^ *|(?<=: ))---STATE---[ \t]*$.*?^ *---END STATE---[ \t]*$")
-"""A state block in a transcript, where a speaker may stand before it."""
-
 _EXCERPT = 400  # characters of an excerpt, about 100 tokens
 _WORD = 40  # characters by which a cut may be moved so that it cuts no word in two
 
@@ -274,8 +271,8 @@ def best_excerpt(
 def best_piece(text: str, query: Collection[str]) -> tuple[int, int]:
     """Return begin and end of the sentences, up to 400 characters, with most terms of a query.
 
-    State blocks are skipped. Of equals the latest wins, since the text after a match tells more
-    than the text before it; if nothing matches, the first sentences.
+    Of equals the latest wins, since the text after a match tells more than the text before it; if
+    nothing matches, the first sentences.
 
     >>> best_piece("Hello there. The port is 8080. Bye.", {"port"})
     (13, 35)
@@ -333,10 +330,9 @@ class _Sentences:
 
     @classmethod
     def of(cls, text: str, query: Collection[str]) -> "_Sentences":
-        plain = _BLOCK.sub(lambda block: " " * len(block[0]), text)
-        every = _sentence_spans(plain, _EXCERPT)
-        spans = [(begin, end) for begin, end in every if plain[begin:end].strip()] or [(0, 0)]
-        said = (terms(plain[begin:end]) for begin, end in spans)
+        every = _sentence_spans(text, _EXCERPT)
+        spans = [(begin, end) for begin, end in every if text[begin:end].strip()] or [(0, 0)]
+        said = (terms(text[begin:end]) for begin, end in spans)
         ends = [end for _, end in spans]
         stops = [
             max(at, bisect_right(ends, begin + _EXCERPT)) for at, (begin, _) in enumerate(spans, 1)
