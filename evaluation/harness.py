@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import (
@@ -21,6 +21,7 @@ from rapidfuzz import fuzz
 
 from ..memory.efforts import one_line
 from ..memory.questions import What
+from ..memory.salience.merge import Similarity, Table
 from ..memory.search.embeddings import Embedder, likeness
 from ..memory.settings import Settings
 from ..memory.tokens import count_messages
@@ -28,7 +29,7 @@ from ..prompts.loader import render
 from .answers import Answers, Calls
 from .judge import FENCES, Judge, Known
 from .results import Job, PointScores, ResultsError, Setup, TrialResult
-from .strategy_protocol import Context, Strategy, StrategyInputs, after, as_messages, transcript
+from .strategy_protocol import Context, Strategy, StrategyInputs, after, as_messages, as_text
 from .template import Point, Template, stands_in
 
 _LONGEST_ERROR = 300
@@ -36,10 +37,6 @@ _LONGEST_ERROR = 300
 
 THRESHOLD = 0.85
 """The least similarity at which a quote with other words counts as a sentence."""
-
-Table: TypeAlias = list[list[float]]
-Similarity: TypeAlias = Callable[[Sequence[str], Sequence[str]], Table]
-"""Returns the similarity, 0 to 1, of each text (row) with each text of the truth (column)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +194,7 @@ class _Trial:
 
     def _answer(self, context: Sequence[AnyMessage], question: str) -> str:
         """Ask the model about a context, as quoted text: no provider takes it as messages."""
-        quoted = FENCES.around("context", transcript(context))
+        quoted = FENCES.around("context", as_text(context))
         probe = HumanMessage(render("evaluation/probe", context=quoted, question=question))
         system_prompt = self.template.initial_setup.system_prompt
         messages: list[BaseMessage] = [SystemMessage(system_prompt)] if system_prompt else []
@@ -208,10 +205,10 @@ class _Trial:
         self.errors.append(f"{place}: {f'{type(error).__name__}: {message}'[:_LONGEST_ERROR]}")
 
 
-def lexical(quotes: Sequence[str], truth: Sequence[str]) -> Table:
+def by_letters(quotes: Sequence[str], truth: Sequence[str]) -> Table:
     """Return the similarity of texts by their letters (rapidfuzz's ratio).
 
-    >>> lexical(["It rains"], ["It rains", "It rained"])
+    >>> by_letters(["It rains"], ["It rains", "It rained"])
     [[1.0, 0.8235294117647058]]
     """
     return [[fuzz.ratio(quote, sentence) / 100 for sentence in truth] for quote in quotes]
@@ -230,7 +227,7 @@ def scores(point: Point, context: Context, embedder: Embedder | None) -> dict[st
     score without truth in the template is None, or missing.
     """
     tokens_before, tokens_after = size(as_messages(point.turns)), size(context.messages)
-    text, rules = one_line(transcript(context.messages)), point.constraints
+    text, rules = one_line(as_text(context.messages)), point.constraints
     measured: dict[str, Any] = {
         "tokens_before": tokens_before,
         "tokens_after": tokens_after,
@@ -247,7 +244,7 @@ def scores(point: Point, context: Context, embedder: Embedder | None) -> dict[st
     measured["fabricated"] = len(quotes) - verbatim + dropped
     truth = point.salient(context.through)
     if truth is not None:
-        similarity = partial(by_meaning, embedder) if embedder else lexical
+        similarity = partial(by_meaning, embedder) if embedder else by_letters
         salience = agreement(point.template.as_salient(quotes), truth, similarity, point.given)
         measured |= {f"salience_{name}": value for name, value in salience._asdict().items()}
     return measured
@@ -269,7 +266,7 @@ class Agreement(NamedTuple):
 def matches(
     quotes: Sequence[str],
     truth: Sequence[str],
-    similarity: Similarity = lexical,
+    similarity: Similarity = by_letters,
     *,
     threshold: float = THRESHOLD,
 ) -> tuple[tuple[int, int], ...]:
@@ -292,14 +289,14 @@ def matches(
         else:
             pairs.append((at, place))
             del unpaired[place]
-    sessions = assigned(_choices(inexact, unpaired, similarity, threshold))
-    return tuple(sorted([*pairs, *((at, place) for place, at in sessions.items())]))
+    takers = assigned(_choices(inexact, unpaired, similarity, threshold))
+    return tuple(sorted([*pairs, *((at, place) for place, at in takers.items())]))
 
 
 def agreement(
     quotes: Sequence[str],
     truth: Sequence[str],
-    similarity: Similarity = lexical,
+    similarity: Similarity = by_letters,
     free: Sequence[str] = (),
     *,
     threshold: float = THRESHOLD,
@@ -353,17 +350,17 @@ def assigned(choices: Mapping[int, Sequence[int]]) -> dict[int, int]:
     >>> assigned({0: [0, 1], 1: [0]})
     {0: 1, 1: 0}
     """
-    sessions: dict[int, int] = {}
+    takers: dict[int, int] = {}
 
     def placed(quote: int, tried: set[int]) -> bool:
         for sentence in choices[quote]:
             if sentence not in tried:
                 tried.add(sentence)
-                if sentence not in sessions or placed(sessions[sentence], tried):
-                    sessions[sentence] = quote
+                if sentence not in takers or placed(takers[sentence], tried):
+                    takers[sentence] = quote
                     return True
         return False
 
     for quote in choices:
         placed(quote, set())
-    return sessions
+    return takers

@@ -110,7 +110,7 @@ def after(turns: Sequence[TemplateTurn], turn_id: int) -> tuple[TemplateTurn, ..
     return tuple(turn for turn in turns if turn.turn_id > turn_id)
 
 
-def transcript(messages: Sequence[AnyMessage]) -> str:
+def as_text(messages: Sequence[AnyMessage]) -> str:
     """Return messages as lines such as "user: Which port?" and "assistant: 8080."."""
     lines = []
     for message in messages:

@@ -13,7 +13,7 @@ from ebbtide.evaluation.strategy_protocol import (
     Context,
     StrategyInputs,
     after,
-    transcript,
+    as_text,
 )
 from ebbtide.evaluation.template import Template, read_template, stands_in
 from ebbtide.memory.settings import Settings
@@ -66,13 +66,13 @@ def test_it_compresses_in_its_own_time(coding: Lived) -> None:
     assert last.fallbacks == 0
     assert last.through in {turn.turn_id for turn in CODING.turns}
     assert all(stands_in(quote, CODING.until(last.through or 0)) for quote in last.quotes)
-    assert CODING.turns[-1].content in transcript(last.messages)
+    assert CODING.turns[-1].content in as_text(last.messages)
     assert model.asked
 
 
 def test_goal_and_constraints_are_those_of_an_effort(tmp_path: Path) -> None:
     """The effort is opened with goal and constraints, and a change of the goal is in view."""
-    first, second = (transcript(one.messages) for one in lived(tmp_path, shed())[0])
+    first, second = (as_text(one.messages) for one in lived(tmp_path, shed())[0])
 
     assert "'goal': 'Paint the shed before the rain comes.'" in first
     assert "'constraints': ['Use no more than two tins.']" in first
@@ -86,7 +86,7 @@ def test_goals_change_where_they_are_said(tmp_path: Path) -> None:
     strategy.update_goal("Paint the fence.", "The shed is gone.", 11)
     strategy.update_goal("Paint the gate.", "The fence is gone.", 20)
 
-    text = transcript(strategy.compress(shed().turns).messages)
+    text = as_text(strategy.compress(shed().turns).messages)
     parts = [
         NEWER,
         "'goal': 'Paint the fence.'",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ebbtide.evaluation.strategies import ProtectedCore, SelectiveSalience, recent
-from ebbtide.evaluation.strategy_protocol import Context, StrategyInputs, as_messages, transcript
+from ebbtide.evaluation.strategy_protocol import Context, StrategyInputs, as_messages, as_text
 from ebbtide.evaluation.template import SHIPPED, Template, TemplateTurn, read_template, stands_in
 from tests.doubles import ScriptedModel
 
@@ -36,7 +36,7 @@ def contexts(strategy: ProtectedCore, template: Template) -> list[Context]:
 
 def end_of(turns: Sequence[TemplateTurn]) -> str:
     """Return the last exchanges as they are shown."""
-    return transcript(as_messages(recent(turns)))
+    return as_text(as_messages(recent(turns)))
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -48,7 +48,7 @@ def test_the_core_quotes_without_a_model(name: str) -> None:
     pairs = [*zip(compressed, heard, strict=True)]
 
     assert all(stands_in(quote, turns) for one, turns in pairs for quote in one.quotes or ())
-    assert all(transcript(one.messages).endswith(end_of(turns)) for one, turns in pairs)
+    assert all(as_text(one.messages).endswith(end_of(turns)) for one, turns in pairs)
     assert model.sent + model.asked == []
 
 
@@ -56,7 +56,7 @@ def test_a_model_chooses() -> None:
     """What the model quotes stands in the context, what it makes up is dropped and counted."""
     model = ScriptedModel(structured=[items(QUOTED, INVENTED)], answers=["All is well."])
     context = begun(SelectiveSalience, SUPPORT, model).compress(SUPPORT.until(16))
-    text = transcript(context.messages)
+    text = as_text(context.messages)
 
     assert context.quotes == (QUOTED,)
     assert [(one.quote, one.verdict) for one in context.chosen] == [
@@ -91,4 +91,4 @@ def test_without_a_background_the_quotes_stand() -> None:
     context = strategy.compress(SUPPORT.until(16))
 
     assert (context.quotes, context.fallbacks) == ((QUOTED,), 1)
-    assert "background: " not in transcript(context.messages)
+    assert "background: " not in as_text(context.messages)

@@ -10,7 +10,7 @@ from ebbtide.evaluation.strategies import (
     StrategyError,
     select,
 )
-from ebbtide.evaluation.strategy_protocol import StrategyInputs, as_messages, transcript
+from ebbtide.evaluation.strategy_protocol import StrategyInputs, as_messages, as_text
 from ebbtide.evaluation.template import read_template
 from ebbtide.memory.settings import Settings
 from tests.doubles import ScriptedModel
@@ -26,7 +26,7 @@ def means(folder: Path) -> StrategyInputs:
 
 def test_a_transcript_shows_calls_and_results() -> None:
     """A context is read as lines with who speaks, calls and results included."""
-    output = transcript([HumanMessage("Hi."), *as_messages(TURNS[1:2])])
+    output = as_text([HumanMessage("Hi."), *as_messages(TURNS[1:2])])
 
     assert output == (
         "user: Hi.\nassistant calls measure {'what': 'shed'}\n"
