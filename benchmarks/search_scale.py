@@ -93,17 +93,17 @@ def built(archive: SqlArchive, session: Session, efforts: int) -> Built:
 
 
 def searched(
-    place: Path | str, session: Session, number: Built, embedder: Embedder | None
+    place: Path | str, session: Session, written: Built, embedder: Embedder | None
 ) -> dict[str, Any]:
     """Return what a reopened archive takes to search a session."""
     with SqlArchive(place, durable=False) as archive:
         opening, _ = timed(lambda: archive.newest(session))
         times, cpu_times, server_times, first = [], [], [], []
-        for name, query in number.queries:
+        for name, query in written.queries:
             meaning = embedder.meaning(query, Settings().semantic_floor) if embedder else None
             start, server_start = process_time(), server_time(archive)
             milliseconds, results = timed(
-                lambda query=query, meaning=meaning: archive.at(session, number.tip).search(
+                lambda query=query, meaning=meaning: archive.at(session, written.tip).search(
                     query, 5, meaning
                 )
             )
@@ -137,27 +137,27 @@ def measured(
     """Yield the row of one size, or one for each of these numbers of vectors."""
     session = Session("scale", str(efforts))
     with SqlArchive(place, durable=False) as archive:
-        numbered = built(archive, session, efforts)
+        written = built(archive, session, efforts)
         while embedder and archive.embed(session, embedder, _OFTEN):
             pass
     row = {"efforts": efforts}
-    row |= spread("append", numbered.appends) if numbered.appends else {}
+    row |= spread("append", written.appends) if written.appends else {}
     for number in numbers:
         with SqlArchive(place, durable=False) as archive:
             fill(archive, session, embedder.name, number, users)
-        found = searched(place, session, numbered, embedder)
+        found = searched(place, session, written, embedder)
         with SqlArchive(place, durable=False) as archive:
-            queries = [query for _, query in numbered.queries[:_EXACT]]
+            queries = [query for _, query in written.queries[:_EXACT]]
             meanings = [embedder.meaning(one, Settings().semantic_floor) for one in queries]
             nearest = nearest_found(archive, session, meanings)
         found["nearest found %"] = round(100 * nearest, 1)
         yield {**row, "vectors": number, "users": users, **found}
     if not numbers:
-        row |= searched(place, session, numbered, embedder)
+        row |= searched(place, session, written, embedder)
         if isinstance(place, Path):
             stored = stored_bytes(place, "**/*.sqlite*")
-            row |= {"archive / raw": round(stored / numbered.raw, 2)}
-            row |= {"index / raw": round(index_bytes(place) / numbered.raw, 2)}
+            row |= {"archive / raw": round(stored / written.raw, 2)}
+            row |= {"index / raw": round(index_bytes(place) / written.raw, 2)}
         yield row
 
 

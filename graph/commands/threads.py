@@ -212,8 +212,8 @@ def _memory_of(graph: Any) -> MemoryGraph | EbbtideMiddleware | None:
         return builder
     nodes: Mapping[str, Any] = getattr(builder, "nodes", {})
     hooks = (getattr(node.runnable, "func", None) for node in nodes.values())
-    sessions = (getattr(hook, "__self__", None) for hook in hooks)
-    return next((session for session in sessions if isinstance(session, EbbtideMiddleware)), None)
+    holders = (getattr(hook, "__self__", None) for hook in hooks)
+    return next((one for one in holders if isinstance(one, EbbtideMiddleware)), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,8 +148,8 @@ class SearchResults:
         at = self._pieces(hit.turn)[hit.passage or 0].message
         if turn.messages[at].type == "human":
             return hit
-        session = next((name for name, begin, end in rounds if begin <= at < end), "")
-        return replace(hit, effort=session or None)
+        effort = next((name for name, begin, end in rounds if begin <= at < end), "")
+        return replace(hit, effort=effort or None)
 
     def _is_shown(self, hit: Found) -> bool:
         turn = self._records.get(hit.turn)

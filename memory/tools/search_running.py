@@ -36,14 +36,12 @@ def running_hits(work: RunningTurn, phrasings: Sequence[str], best: float) -> li
     common = Counter(term for found in said.values() for term in found)
     weights = {term: log(1 + len(said) / times) for term, times in common.items()}
     rare = log(1 + len(said))
-    sessions = spans(messages, active_before(work.state))
+    rounds = spans(messages, active_before(work.state))
     hits = []
     for (number, piece), found in said.items():
         shares = [_share(terms, found, weights, rare) for terms in wanted if terms]
         if (share := max(shares, default=0.0)) >= _ENOUGH:
-            effort = next(
-                (name for name, begin, end in sessions if begin <= piece.message < end), ""
-            )
+            effort = next((name for name, begin, end in rounds if begin <= piece.message < end), "")
             turn = work.view.running.number
             hits.append(Found(effort or None, turn, share * best, found, number))
     return hits

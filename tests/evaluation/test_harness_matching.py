@@ -20,10 +20,10 @@ def most(choices: list[list[int]]) -> int:
 @given(CHOICES)
 def test_no_pairing_has_more(choices: list[list[int]]) -> None:
     """Who gets something gets one of its choices, nobody two, and as many get one as possible."""
-    sessions = assigned(dict(enumerate(choices)))
+    takers = assigned(dict(enumerate(choices)))
 
-    assert all(thing in choices[one] for thing, one in sessions.items())
-    assert len({*sessions.values()}) == len(sessions) == most(choices)
+    assert all(thing in choices[one] for thing, one in takers.items())
+    assert len({*takers.values()}) == len(takers) == most(choices)
 
 
 def test_a_repeated_quote_counts_once() -> None:
