@@ -58,7 +58,7 @@ class TurnKey:
     nonce: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TurnCache:
     """What the nodes of a turn share: its past, its session's fences, conversions.
 
@@ -73,21 +73,21 @@ class TurnCache:
     left: dict[str, tuple[Message, ...]] = field(default_factory=dict)
     """Messages that left the state, as they were sent, by the id of the last part of them."""
     _stored: dict[int, tuple[BaseMessage, dict[str, Any], Message]] = field(default_factory=dict)
-    _plans: dict[str, tuple[Any, Plan | None]] = field(default_factory=dict)
-    _read: dict[str, tuple[float, dict[int, StoredTurn]]] = field(default_factory=dict)
+    _plan: tuple[Any, Plan | None] | None = None
+    _read: tuple[float, dict[int, StoredTurn]] = field(default_factory=lambda: (0.0, {}))
 
     def plan(self, packed: Mapping[str, Any] | None) -> Plan | None:
         """Return the plan of the state; the nodes unpack it again only where it changed."""
-        known = self._plans.get("newest")
+        known = self._plan
         if known is None or known[0] != packed:
-            known = self._plans["newest"] = packed, Plan.unpacked(packed)
+            known = self._plan = packed, Plan.unpacked(packed)
         return known[1]
 
     def read(self) -> dict[int, StoredTurn]:
         """Return the committed turns that nodes read, for as long as a turn relies on them."""
-        at, turns = self._read.get("newest", (0.0, {}))
+        at, turns = self._read
         if (now := monotonic()) - at > READ_CACHE_SECONDS:
-            at, turns = self._read["newest"] = now, {}
+            at, turns = self._read = now, {}
         return turns
 
     def keep_left(
@@ -253,13 +253,13 @@ def turn_to_store(
     efforts, said = effort_state(state), stored_form(messages)
     archived = put_back(tuple(map(stored, as_stored(said))), left.messages)
     several = event_of(archived, efforts)
-    sessions = [name for name, _, _ in several[0]["spans"] if name] if several else []
+    names = [name for name, _, _ in several[0]["spans"] if name] if several else []
     is_done = is_done or answered(archived)
     return StoredTurn(
         number=efforts.turn,
         messages=archived,
         at=stamp(),
-        efforts=tuple(dict.fromkeys([*memberships(efforts.active, efforts.events), *sessions])),
+        efforts=tuple(dict.fromkeys([*memberships(efforts.active, efforts.events), *names])),
         events=(*efforts.events, *several, *left.events, *calls_sent(said)),
         status="done" if is_done else "aborted",
         state=_saved(state if is_done else updated(state, not_aged(state))),
