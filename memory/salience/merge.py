@@ -132,13 +132,13 @@ def _strength(item: Item) -> int:
     return STRENGTH.index(item.kind)
 
 
-def embedding_similarity(embedder: Embedder | None, capacity: int = _VECTORS) -> Similarity:
+def embedding_similarity(embedder: Embedder | None) -> Similarity:
     """Return a comparison by cosines of an embedding model; use one function for all passes.
 
-    It caches the vectors of `capacity` texts. Without a model, or if it fails, letters are
-    compared, which is logged once. Opposite vectors count as no more alike than unrelated ones.
+    It caches the vectors of 4,000 texts. Without a model, or if it fails, letters are compared,
+    which is logged once. Opposite vectors count as no more alike than unrelated ones.
     """
-    cache = LRUCache[str, Vector](capacity)
+    cache = LRUCache[str, Vector](_VECTORS)
     logged = False
 
     def by_letters(texts: Sequence[str], columns: Sequence[str], reason: object) -> Table:

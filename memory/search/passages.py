@@ -70,8 +70,8 @@ class Passage:
         return bool(self.speaker) and self.text.lstrip().startswith(self.speaker)
 
 
-def passages(messages: Sequence[Message], limit: int = _MAX_PASSAGES) -> list[Passage]:
-    """Return at most `limit` passages of a turn; of a larger one results have longer passages.
+def passages(messages: Sequence[Message]) -> list[Passage]:
+    """Return at most 1,023 passages of a turn; of a larger one results have longer passages.
 
     >>> [piece.text for piece in passages([HumanMessage("Which port?")])]
     ['Which port?']
@@ -80,9 +80,7 @@ def passages(messages: Sequence[Message], limit: int = _MAX_PASSAGES) -> list[Pa
     texts = [_searchable(message) for message in messages]
     results = [message.type == "tool" for message in messages]
     pieces = []
-    for number, places in enumerate(
-        _few([[*passage_spans(text)] for text in texts], results, limit)
-    ):
+    for number, places in enumerate(_few([[*passage_spans(text)] for text in texts], results)):
         message, text = messages[number], texts[number]
         user, name = message.type == "human", message.name
         author = name if isinstance(name, str) and not results[number] else ""
@@ -94,23 +92,23 @@ def passages(messages: Sequence[Message], limit: int = _MAX_PASSAGES) -> list[Pa
                 only = user and bool(queries) and queries.issuperset(terms(piece))
                 passage = Passage(number, begin, piece, speaker=author, user=user, only_query=only)
                 pieces.append(passage)
-    if len(pieces) <= limit:
+    if len(pieces) <= _MAX_PASSAGES:
         return pieces
-    last = pieces[limit - 1]
-    text = "\n".join(piece.text for piece in pieces[limit - 1 :])
-    return [*pieces[: limit - 1], Passage(last.message, last.begin, text, user=last.user)]
+    last = pieces[_MAX_PASSAGES - 1]
+    text = "\n".join(piece.text for piece in pieces[_MAX_PASSAGES - 1 :])
+    return [*pieces[: _MAX_PASSAGES - 1], Passage(last.message, last.begin, text, user=last.user)]
 
 
-def _few(places: list[_Spans], results: Sequence[bool], limit: int) -> list[_Spans]:
-    """Return the spans of each message, joined until they are `limit` if possible.
+def _few(places: list[_Spans], results: Sequence[bool]) -> list[_Spans]:
+    """Return the spans of each message, joined until they are 1,023 if possible.
 
     Those of results first: what people and the assistant say, and the calls, keep theirs.
     """
     for joins in (results, [True] * len(places)):
         there = sum(map(len, places))
         own = sum(len(one) for one, joined in zip(places, joins, strict=True) if not joined)
-        room = limit - own - sum(joins)
-        if there > limit and room > 0:
+        room = _MAX_PASSAGES - own - sum(joins)
+        if there > _MAX_PASSAGES and room > 0:
             size = ceil((there - own) / room)
             places = [
                 [(one[at][0], one[at : at + size][-1][1]) for at in range(0, len(one), size)]

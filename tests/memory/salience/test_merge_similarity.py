@@ -52,17 +52,6 @@ def test_only_new_texts_are_embedded() -> None:
     assert model.documents[1:] == ["cat", "dog", "bird"]
 
 
-def test_the_vectors_kept_are_bounded() -> None:
-    """Of many texts the vectors of those used last are kept."""
-    model = Concepts()
-    similarity = embedding_similarity(Embedder(model), capacity=2)
-    made = similarity(["one", "two", "three"], ["one"])
-    similarity(["three"], ["one"])
-
-    assert len(made) == 3
-    assert model.documents[1:] == ["one", "two", "three", "one"]
-
-
 def test_a_failing_model_is_done_without(caplog: pytest.LogCaptureFixture) -> None:
     """While the model fails letters serve, which is logged once; afterwards the model serves."""
     model = Concepts("cat feline")
