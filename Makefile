@@ -19,7 +19,7 @@ ACCEPTANCE := $(wildcard tests/acceptance)
 QUICK := tests/nodes tests/prompts tests/graph/test_turn_loop.py tests/graph/test_anchor.py \
   tests/graph/test_middleware.py tests/graph/test_build_embedding.py \
   tests/graph/test_search.py tests/graph/test_config.py tests/cli/test_main.py \
-  tests/cli/test_screen.py tests/cli/test_chat_commands.py tests/memory/search/test_ranking.py \
+  tests/cli/test_screen.py tests/cli/test_chat_commands.py \
   tests/memory/attention/test_redis.py tests/memory/archive/test_database.py \
   tests/evaluation/test_report.py
 # What another Python may change, beside what the acceptance tests show.
