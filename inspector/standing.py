@@ -6,7 +6,7 @@ from typing import Any, cast
 from ..memory.archive.protocol import Archive
 from ..memory.settings import Settings
 from ..memory.turn import Session, StoredTurn
-from ..nodes.turn.state import readable
+from ..nodes.turn.state import as_people_read
 from ..nodes.turn.turn import memory_at
 
 
@@ -19,7 +19,7 @@ def standing(
     `leaves` that state if nobody mentions it: an open effort stays.
     """
     memory = cast("Any", memory_at(archive, session, turn.tip))
-    shown = readable(memory, _in_force(turn.events, settings))
+    shown = as_people_read(memory, _in_force(turn.events, settings))
     opened = {name: {"state": "open"} for name in shown["open_efforts"]}
     summaries = {
         name: _entry("concluded", entry, "leaves_in") for name, entry in shown["summaries"].items()

@@ -256,7 +256,7 @@ def dated(lineage: Lineage, query: str, when: When) -> list[tuple[int, int]]:
     if not all(map(str.isdecimal, years)):
         return []
     named = dates(query, range(int(years[0]), int(years[1]) + 1), when.today)
-    return [turns_between(lineage, *when.times(days)) for days in named]
+    return [ids_between(lineage, *when.times(days)) for days in named]
 
 
 def of_dates(lineage: Lineage, query: str, when: When, *, weak: bool) -> tuple[Found, ...]:
@@ -277,7 +277,7 @@ def _ends(lineage: Lineage) -> tuple[dict[str, int], dict[str, int]]:
     return {"first": start, "last": last}, {"first": last, "last": last}
 
 
-def turns_between(lineage: Lineage, since: str, until: str) -> tuple[int, int]:
+def ids_between(lineage: Lineage, since: str, until: str) -> tuple[int, int]:
     """Return the ids of the first turn since a time, and of the first one from another time on."""
     start, total = turn_id(lineage.session.id, 1), lineage.session.turns
     numbers = range(start, start + total)

@@ -37,13 +37,13 @@ from .query import (
     at_most,
     dated,
     few,
+    ids_between,
     in_turns,
     of_dates,
     passages_in,
     rarest,
     said_in,
     strongest,
-    turns_between,
 )
 from .schema import PASSAGE_BITS, TURN_BITS, members, turns, vectors
 from .vectors import MOST, Nearness, cosines, nearest
@@ -237,7 +237,7 @@ def _look_up(
     further = at_most([*further_terms(words), *said_dates(query), *sorted(months)])
     wanted = list(dict.fromkeys([*required, *further]))
     session = lineage.session
-    narrow = turns_between(lineage, when.since, when.until) if when.since or when.until else None
+    narrow = ids_between(lineage, when.since, when.until) if when.since or when.until else None
     speakers = [SPEAKER + term for term in required]
     passages, headings = (
         {

@@ -548,7 +548,7 @@ def repacked(
     old = {key: value for key, value in read.items() if key not in wrong}
     if update.keys() & _READABLE:
         after, settings = {**read, **update}, settings or Settings()
-        shown, there = readable(after, settings), read.get("as_shown", {})
+        shown, there = as_people_read(after, settings), read.get("as_shown", {})
         for key, entries in shown.items():
             for name, entry in entries.items():  # what is not ours stays where it is
                 edited = there.get(key, {}).get(name)
@@ -569,11 +569,11 @@ def _differ(new: Any, old: Any) -> bool:
     return bool(new != old) or (isinstance(new, dict) and [*new] != [*old])
 
 
-def readable(state: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+def as_people_read(state: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
     """Return the efforts in the context with texts, and in how many turns each is due to leave.
 
     >>> state = {"turn": 9, "summaries": {"a": 5}, "texts": {"a": {"summary": "Fixed."}}}
-    >>> readable(state, Settings(summary_eviction_threshold=20))["summaries"]
+    >>> as_people_read(state, Settings(summary_eviction_threshold=20))["summaries"]
     {'a': {'summary': 'Fixed.', 'last_referenced_turn': 5, 'leaves_in': 16}}
     """
     texts: Texts = state.get("texts", {})
