@@ -48,14 +48,14 @@ def spans(messages: Sequence[Message], active: str) -> list[Span]:
             elif status == "paused":
                 active = ""
         is_next = ended and opened and opened == active and _begins_work(messages[first:end])
-        session = opened if is_next else ended or opened or before
-        if not session and answered(messages[first:end]):
-            session = closed
+        name = opened if is_next else ended or opened or before
+        if not name and answered(messages[first:end]):
+            name = closed
         if is_first and (opened or ended):
             found, begin, is_first = [], 0, False
-        if found and found[-1][0] == session:
+        if found and found[-1][0] == name:
             begin = found.pop()[1]
-        found.append((session, begin, end))
+        found.append((name, begin, end))
     return found
 
 
