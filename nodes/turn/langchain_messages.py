@@ -26,7 +26,7 @@ from ...memory.turn import Session, StoredTurn
 from ...memory.valid_history import no_result
 from ...memory.view import ArchiveView
 from ...prompts.loader import render
-from .readable import all_readable, readable
+from .readable import readable
 
 MADE_HERE = frozenset({"ai", "tool"})
 """Types of the messages that an agent adds itself."""
@@ -46,8 +46,7 @@ def messages_in_state(value: Any) -> list[BaseMessage]:
     """Return the messages of a state, also where a client wrote them as JSON.
 
     LangGraph keeps JSON that overwrites `messages` as it is; elsewhere LangChain converts it, but
-    takes two fields of an answer for `additional_kwargs`. What is no message is left out; values of
-    the wrong type are put right.
+    takes two fields of an answer for `additional_kwargs`. What is no message is left out.
     """
     messages: list[BaseMessage] = []
     for one in value if isinstance(value, list | tuple) else ():
@@ -59,7 +58,7 @@ def messages_in_state(value: Any) -> list[BaseMessage]:
         except (ValueError, TypeError, NotImplementedError):
             continue
     kept = [one for one in messages if not isinstance(one, RemoveMessage)]
-    return [_with_own_fields(one) for one in all_readable(kept)]
+    return [_with_own_fields(one) for one in kept]
 
 
 _CONVERTED_AS_EXTRA = ("invalid_tool_calls", "usage_metadata")
@@ -72,7 +71,7 @@ def _with_own_fields(message: BaseMessage) -> BaseMessage:
         return message
     own = {n: extra[n] for n in _CONVERTED_AS_EXTRA if extra[n] and not getattr(message, n)}
     rest = {name: value for name, value in extra.items() if name not in _CONVERTED_AS_EXTRA}
-    return readable(message.model_copy(update={**own, "additional_kwargs": rest}))
+    return message.model_copy(update={**own, "additional_kwargs": rest})
 
 
 def cleaned(message: _Message) -> _Message:

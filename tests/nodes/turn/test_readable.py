@@ -158,6 +158,6 @@ def test_answer_written_as_json_with_calls_of_a_wrong_type() -> None:
     """LangChain converts it without looking at them."""
     written = {"type": "ai", "content": "Hi", "invalid_tool_calls": [5], "usage_metadata": None}
 
-    (message,) = stored_form(messages_in_state([written]))
+    (message,) = stored_form(map(readable, messages_in_state([written])))
 
-    assert message.model_dump()["invalid_tool_calls"][0].keys() == INVALID.keys()
+    assert message.additional_kwargs == {"wrong": {"invalid_tool_calls": [5]}}
