@@ -143,7 +143,7 @@ def _identity(message: BaseMessage) -> dict[str, Any]:
 def _fields(message: BaseMessage) -> Mapping[str, Any]:
     """Return the fields of a message that differ from their default, as JSON has them."""
     defaults = {**_defaults(type(message)), "type": message.type}
-    data = {
+    own = {
         name: _plain(referring(value) if name == "content" and isinstance(value, list) else value)
         for name, value in message
         # An array differs from its default by its type.
@@ -151,9 +151,8 @@ def _fields(message: BaseMessage) -> Mapping[str, Any]:
         or type(value) is not type(defaults[name])
         or value != defaults[name]
     }
-    own = clean(data)
     if own.keys().isdisjoint(("name", "additional_kwargs")):
-        return dict(own)
+        return own
     return without_reserved_name(own, message.type)
 
 
@@ -167,19 +166,28 @@ def _defaults(kind: type[BaseMessage]) -> Mapping[str, Any]:
     }
 
 
+_LONG_NUMBER = re.compile("[0-9]{19}")
+
+
+def _is_clean(said: str) -> bool:
+    """Tell by its JSON whether `clean` would change nothing: no surrogate, long number or depth."""
+    nested = said.count("[") + said.count("{")
+    return "\\ud" not in said and nested <= _DEEPEST and not _LONG_NUMBER.search(said)
+
+
 def _plain(value: Any) -> Any:
-    """Return a value as JSON gives it back; a marker for what it cannot hold."""
+    """Return a value as JSON gives it back, and clean; a marker for what it cannot hold."""
     if type(value) is str:
-        return value
+        return clean(value)
     try:
         said = json.dumps(value)
         if '"null":' not in said:  # as pydantic does not name a key that is None
-            return json.loads(said)
+            return json.loads(said) if _is_clean(said) else clean(json.loads(said))
     except (ValueError, TypeError, RecursionError):
         pass
     try:
         plain = to_jsonable_python(_ordered(value), fallback=_described, bytes_mode="base64")
-        return json.loads(json.dumps(plain))
+        return clean(json.loads(json.dumps(plain)))
     except (ValueError, TypeError, RecursionError):
         return unserialisable(value)
 
