@@ -17,9 +17,9 @@ from langgraph.types import Checkpointer
 from ..memory.archive.protocol import Archive
 from ..memory.archive.sql import DiskArchive
 from ..memory.attention.law import Attention
+from ..memory.blocks import AttachmentPrice
 from ..memory.context.budget import check_budget
 from ..memory.errors import SettingsError
-from ..memory.prices import AttachmentPrice
 from ..memory.questions import What
 from ..memory.salience.merge import embedding_similarity
 from ..memory.search.embeddings import Embedder, Embeddings

@@ -29,10 +29,10 @@ from typing_extensions import TypedDict
 
 from ..memory.archive.protocol import Archive
 from ..memory.attention.law import Attention
+from ..memory.blocks import AttachmentPrice
 from ..memory.errors import SessionNotFoundError, SettingsError
 from ..memory.locks import CACHES
 from ..memory.messages import answered, unanswered
-from ..memory.prices import AttachmentPrice
 from ..memory.search.embeddings import Embeddings
 from ..memory.settings import Settings, resolve
 from ..memory.tokens import TokenCounter

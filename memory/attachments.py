@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from ..prompts.loader import render
+from .blocks import may_have_file
 from .media import facts_of, is_pdf
-from .messages import is_call, is_text, is_thought
 
 LARGE = 64 * 1024
 """Characters of data from which they are stored once: smaller ones cost little in checkpoints.
@@ -156,8 +156,7 @@ def named_files(texts: Texts, contents: Iterable[Any]) -> dict[str, bytes]:
 def _files(content: Any) -> list[dict[str, Any]]:
     """Return the content blocks that may have a file."""
     blocks = content if isinstance(content, list) else []
-    said = (is_text, is_thought, is_call)
-    return [b for b in blocks if isinstance(b, dict) and not any(kind(b) for kind in said)]
+    return [block for block in blocks if isinstance(block, dict) and may_have_file(block)]
 
 
 def _mapped(content: Any, change: Callable[[str], Any]) -> Any:

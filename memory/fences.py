@@ -12,7 +12,8 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, HumanMessage
 
-from .messages import Message, compact, is_call, is_thought
+from .blocks import kind_of
+from .messages import Message, compact
 from .tokens import TokenCounter, count_message, fit
 
 NAME = "ebbtide"
@@ -102,7 +103,9 @@ class Fences:
 
         A model's calls stand as it wrote them, and so do thoughts that are signed.
         """
-        if kind == "ai" and (is_call(block) or (is_thought(block) and block.keys() & _SEALS)):
+        if kind == "ai" and (
+            kind_of(block) == "call" or (kind_of(block) == "thought" and block.keys() & _SEALS)
+        ):
             return block
         if kind == "human" and _is_of_tools(block):
             return {"type": "text", "text": self.without_key(compact(block))}
@@ -193,4 +196,4 @@ def _is_of_tools(block: Any) -> bool:
         return _is_of_tools(block.get("value"))
     if block.get("type") == "search_result":  # Anthropic's form of a source
         return False
-    return is_thought(block) or bool(_OF_TOOLS.fullmatch(str(block.get("type"))))
+    return kind_of(block) == "thought" or bool(_OF_TOOLS.fullmatch(str(block.get("type"))))

@@ -1,4 +1,4 @@
-"""Attachments in messages, whatever provider's form they have: kind, name, size, text.
+"""What the data of a file tell: its type, size and text.
 
 Pixels, pages and seconds are read from the file itself, with the packages of the extra `files`.
 Nothing is downloaded: of what a message has by reference alone they are unknown.
@@ -12,9 +12,8 @@ import io
 import logging
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from cachetools import LRUCache, cached
 
@@ -22,27 +21,7 @@ from .locks import CACHES
 
 _log = logging.getLogger("ebbtide.attachments")
 
-Kind: TypeAlias = Literal["image", "file", "audio", "video"]
-
-_KINDS: Mapping[str, Kind] = {
-    **dict.fromkeys(("image", "image_url", "input_image", "image_generation_call"), "image"),
-    **dict.fromkeys(("file", "input_file", "document", "text-plain", "resource"), "file"),
-    **dict.fromkeys(("resource_link", "media", "container_upload"), "file"),
-    **dict.fromkeys(("audio", "input_audio", "audio_url"), "audio"),
-    **dict.fromkeys(("video", "video_url", "input_video"), "video"),
-}
-"""The kinds of blocks: of LangChain, OpenAI's chat and Responses, Anthropic, Gemini and MCP."""
-
-_INSIDE = ("source", "file", "image_url", "input_audio", "resource", "extras", "metadata")
-"""Fields of a block that may have further fields of the attachment."""
-
-_DATA = ("base64", "data", "file_data", "blob", "result", "image_url", "url")
-_URLS = ("url", "file_url", "file_uri", "uri", "image_url")
-_NAMES = ("filename", "file_name", "name", "title")
-_TYPES = ("mime_type", "media_type", "mimeType")
-
 _DATA_URL = re.compile("data:([^;,]*)[^,]*;base64,")
-_LONGEST = 200  # characters of a name or an address that are shown
 
 _MOST_PAGES = 500
 """Pages of a PDF whose text is read: of some thousand it takes a minute."""
@@ -54,89 +33,6 @@ _MEASURED = 256
 """Files whose facts are cached: those of a few long conversations."""
 
 _EXTRA = ("imagesize", "pypdf", "tinytag")
-
-
-@dataclass(frozen=True, slots=True)
-class Attachment:
-    """An attachment of a message.
-
-    `url` is its address, or the id under which the provider has it. `size` counts bytes. `pixels`
-    (width and height), `pages`, `seconds` and `size` are 0 if they are not known. `text` is what it
-    says, as far as that can be read.
-    """
-
-    kind: Kind
-    mime: str = ""
-    name: str = ""
-    url: str = ""
-    size: int = 0
-    pixels: tuple[int, int] = (0, 0)
-    pages: int = 0
-    seconds: float = 0.0
-    text: str = field(default="", repr=False)
-
-    @property
-    def is_pdf(self) -> bool:
-        """Whether it is a PDF, or a document of a type that is not known, without a text."""
-        return self.kind == "file" and (self.mime.endswith("/pdf") or not (self.mime or self.text))
-
-    @property
-    def input_kind(self) -> str:
-        """The kind as the profile of a model has it, which says what the model takes."""
-        return "pdf" if self.is_pdf else self.kind
-
-    def __str__(self) -> str:
-        """Name it in one line: kind, name, address, type and size.
-
-        >>> str(Attachment("file", "application/pdf", "lease.pdf", size=20_480, pages=2))
-        'file lease.pdf, application/pdf, 20 KB, 2 pages'
-        """
-        width, height = self.pixels
-        said = [
-            " ".join(filter(None, (self.kind, self.name or self.url))),
-            self.url if self.name else "",
-            self.mime,
-            _size(self.size),
-            f"{width} x {height} pixels" if width else "",
-            f"{self.pages} page{'s' * (self.pages != 1)}" if self.pages else "",
-            f"{self.seconds:.0f} seconds" if self.seconds else "",
-        ]
-        return ", ".join(filter(None, said))
-
-
-def attachment(block: Any) -> Attachment | None:
-    """Return the attachment that a content block is, None if it is none.
-
-    >>> str(attachment({"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}))
-    'image https://example.org/a.png'
-    """
-    if not isinstance(block, Mapping) or not (kind := _KINDS.get(str(block.get("type")))):
-        return None
-    fields = _fields(block)
-    data = next((fields[key] for key in _DATA if _is_data(key, fields.get(key))), None)
-    facts = facts_of(data)
-    mime = _first(fields, _TYPES) or _data_type(data) or str(facts.get("mime", ""))
-    audio = fields.get("format")
-    if not mime and kind == "audio" and isinstance(audio, str):
-        mime = f"audio/{audio}"
-    if kind == "file" and (main := mime.partition("/")[0]) in {"image", "audio", "video"}:
-        kind = main  # type: ignore[assignment]  # one of the three
-    said, parts = fields.get("text"), fields.get("content")
-    if not isinstance(said, str) and isinstance(parts, list):  # Anthropic's source of blocks
-        said = "\n".join(str(one.get("text", "")) for one in parts if isinstance(one, Mapping))
-    elif not isinstance(said, str):
-        said = str(facts.get("text", "")) if kind == "file" else ""
-    return Attachment(
-        kind,
-        mime,
-        _shown(_first(fields, _NAMES)),
-        _shown(_address(fields)),
-        int(facts.get("bytes", 0)) or len(said.encode("utf-8", "replace")),
-        tuple(facts.get("pixels", (0, 0))),
-        int(facts.get("pages", 0)),
-        float(facts.get("seconds", 0.0)),
-        said,
-    )
 
 
 def facts_of(data: Any) -> Mapping[str, Any]:
@@ -176,6 +72,12 @@ def _measured(data: str) -> Mapping[str, Any]:
     return _facts(_decoded(data))
 
 
+def data_type(data: Any) -> str:
+    """Return the media type that a URL with data names, "" for anything else."""
+    url = _DATA_URL.match(data[:200]) if isinstance(data, str) else None
+    return url[1] if url else ""
+
+
 def is_pdf(data: str) -> bool:
     """Tell whether base64, or a URL with it, is a PDF.
 
@@ -185,56 +87,9 @@ def is_pdf(data: str) -> bool:
     return data.startswith("JVBER") or ";base64,JVBER" in data[:100]
 
 
-def _fields(block: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the fields of a block, and those of what stands in it, which come first."""
-    fields: dict[str, Any] = {**block}
-    for key in _INSIDE:
-        inner = block.get(key)
-        if isinstance(inner, Mapping) and not is_reference_like(inner):
-            fields = {**fields, **inner}
-    return fields
-
-
 def is_reference_like(value: Mapping[str, Any]) -> bool:
     """Tell whether a value stands for data that are stored elsewhere."""
     return "ebbtide_attachment" in value
-
-
-def _is_data(key: str, value: Any) -> bool:
-    if isinstance(value, Mapping):
-        return is_reference_like(value)
-    is_address = key in _URLS and isinstance(value, str) and not value.startswith("data:")
-    return isinstance(value, str) and bool(value) and not is_address
-
-
-def _first(fields: Mapping[str, Any], names: tuple[str, ...]) -> str:
-    values = (fields.get(name) for name in names)
-    return next((value for value in values if isinstance(value, str) and value), "")
-
-
-def _address(fields: Mapping[str, Any]) -> str:
-    urls = (fields.get(name) for name in _URLS)
-    found = (url for url in urls if isinstance(url, str) and not url.startswith("data:"))
-    own_id = fields.get("id") if fields.get("source_type") == "id" else fields.get("file_id")
-    return next((url for url in found if url), str(own_id or ""))
-
-
-def _data_type(data: Any) -> str:
-    url = _DATA_URL.match(data[:200]) if isinstance(data, str) else None
-    return url[1] if url else ""
-
-
-def _shown(text: str) -> str:
-    """Return a name in one line, as it cannot end the brackets that it stands in."""
-    line = " ".join(text.split()).replace("[", "(").replace("]", ")")
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
-
-
-def _size(size: int) -> str:
-    if not size:
-        return ""
-    kilobytes = size // 1_024
-    return f"{kilobytes:,} KB" if kilobytes else f"{size:,} bytes"
 
 
 def _decoded(data: str) -> bytes:

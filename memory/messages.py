@@ -12,18 +12,12 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from cachetools import LRUCache
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
+from .blocks import KINDS, attachment, kind_of
 from .locks import CACHES
-from .media import attachment
 
 Message: TypeAlias = BaseMessage
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseMessage)
-
-_CALLS = frozenset({"tool_use", "tool_call", "invalid_tool_call", "function_call"})
-"""Types of content blocks in which providers repeat the calls of a message."""
-
-_THOUGHTS = frozenset({"thinking", "redacted_thinking", "reasoning"})
-"""Types of content blocks in which providers return the reasoning of a model."""
 
 
 def text(message: Message, between: str = "") -> str:
@@ -75,11 +69,7 @@ def speaks(content: Any) -> bool:
     """
     if not isinstance(content, list):
         return bool((content or "").strip())
-    return any(
-        block_text(part).strip()
-        for part in content
-        if isinstance(part, str) or _kind_of(part) not in _THOUGHTS
-    )
+    return any(block_text(part).strip() for part in content if kind_of(part) != "thought")
 
 
 def reworded(content: Any, words: str) -> Any:
@@ -96,9 +86,10 @@ def reworded(content: Any, words: str) -> Any:
     if not isinstance(content, list):
         return words
     blocks = [block for block in content if isinstance(block, Mapping)]
-    for kind in (_THOUGHTS | _CALLS) & {*map(_kind_of, blocks)}:
-        words = words.replace(f"[{kind}]", "")  # the placeholder that `text` makes of a block
-    thoughts = [block for block in blocks if is_thought(block) and "id" not in block]
+    for block in blocks:
+        if kind_of(block) in {"thought", "call"}:  # of which `text` makes a placeholder
+            words = words.replace(f"[{block['type']}]", "")
+    thoughts = [one for one in blocks if kind_of(one) == "thought" and "id" not in one]
     return [*thoughts, {"type": "text", "text": words}] if words.strip() else thoughts
 
 
@@ -143,10 +134,10 @@ def without_thoughts(message: Message) -> Message:
     if not _THOUGHTS_BESIDE.isdisjoint(extra):
         rest = {key: value for key, value in extra.items() if key not in _THOUGHTS_BESIDE}
         new["additional_kwargs"] = rest
-    if isinstance(content, list) and any(map(is_thought, content)):
+    if isinstance(content, list) and "thought" in map(kind_of, content):
         # Adapters add the calls again.
-        blocks = [block for block in content if not (is_thought(block) or is_call(block))]
-        if all(isinstance(block, str) or _kind_of(block) in _TEXTS for block in blocks):
+        blocks = [block for block in content if kind_of(block) not in {"thought", "call"}]
+        if all(isinstance(block, str) or block.get("type") in _TEXTS for block in blocks):
             new["content"] = [*map(without_id, blocks)]
     return message.model_copy(update=new) if new else message
 
@@ -175,24 +166,6 @@ def calls(message: Message) -> tuple[Mapping[str, Any], ...]:
 def call_id(message: Message) -> str | None:
     """Return the id of the call that a message answers, None if it is no result."""
     return message.tool_call_id if isinstance(message, ToolMessage) else None
-
-
-def is_call(block: Any) -> bool:
-    """Tell whether a content block repeats a call of its message.
-
-    >>> is_call({"type": "tool_use", "name": "look_up"}), is_call("It works.")
-    (True, False)
-    """
-    return _kind_of(block) in _CALLS
-
-
-def is_thought(block: Any) -> bool:
-    """Tell whether a content block is reasoning of a model.
-
-    >>> is_thought({"type": "thinking", "thinking": "Well"}), is_thought("Well")
-    (True, False)
-    """
-    return _kind_of(block) in _THOUGHTS
 
 
 def arguments(call: Mapping[str, Any]) -> str:
@@ -261,16 +234,6 @@ def without_id(item: Any) -> Any:
     return {k: v for k, v in item.items() if k != "id"} if isinstance(item, Mapping) else item
 
 
-def _kind_of(block: Any) -> str:
-    """Return the type of a content block, as text whatever a client sent as its type."""
-    return str(block.get("type")) if isinstance(block, Mapping) else ""
-
-
-def is_text(block: Any) -> bool:
-    """Tell whether a content block is words alone."""
-    return isinstance(block, str) or (isinstance(block, Mapping) and block.get("type") == "text")
-
-
 def block_text(block: Any) -> str:
     """Return the text of a content block, or its placeholder and the texts in it.
 
@@ -284,8 +247,8 @@ def block_text(block: Any) -> str:
         return str(block.get(kind, ""))
     one = attachment(block)
     if one is None or kind == "image_generation_call":
-        has_words = one is None and not (is_thought(block) or is_call(block))
-        return "\n".join([f"[{kind}]", *(_texts(block) if has_words else ())])
+        speaks = one is None and KINDS[kind_of(block)].speaks
+        return "\n".join([f"[{kind}]", *(_texts(block) if speaks else ())])
     return f"[{one}]\n{one.text}" if one.text else f"[{one}]"
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Any, NamedTuple, cast
 
-from .messages import Message, call_id, calls, is_call, speaks
+from .blocks import kind_of
+from .messages import Message, call_id, calls, speaks
 from .recalled import result_of
 from .state_block import as_users_see
 from .tokens import TokenCounter, count_message
@@ -335,7 +336,7 @@ def _without(message: Message, names: Collection[str]) -> Message:
     """
     content, extra = cast("Any", message.content), message.additional_kwargs
     if isinstance(content, list):
-        content = [b for b in content if not (is_call(b) and b.get("name") in names)]
+        content = [b for b in content if not (kind_of(b) == "call" and b.get("name") in names)]
     new: dict[str, Any] = {
         key: [call for call in getattr(message, key) if call.get("name") not in names]
         for key in ("tool_calls", "invalid_tool_calls")

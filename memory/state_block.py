@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 from langchain_core.messages import AIMessage
 
 from ..prompts.loader import render
+from .blocks import kind_of
 from .messages import Growing, Message, with_content
 from .settings import Settings
 from .tokens import TokenCounter, cut_marked
@@ -263,8 +264,7 @@ def _with_text(item: Any, change: Callable[[str], str]) -> Any:
 def _text_of(item: Any) -> str | None:
     if isinstance(item, str):
         return item
-    is_text = isinstance(item, Mapping) and item.get("type") == "text"
-    return str(item.get("text", "")) if is_text else None
+    return str(item.get("text", "")) if kind_of(item) == "text" else None
 
 
 def _breaks(blank: str) -> int:

@@ -23,11 +23,10 @@ from langchain_core.messages import AIMessage
 from tiktoken import Encoding
 
 from .attachments import references, without_facts
+from .blocks import AttachmentPrice, attachment, kind_of, price
 from .errors import EbbtideError
 from .locks import CACHES
-from .media import attachment
-from .messages import Message, arguments, compact, is_call, thoughts_beside
-from .prices import AttachmentPrice, price
+from .messages import Message, arguments, compact, thoughts_beside
 
 _FUNCTION = 7  # tokens around the name and description of a function
 _PROPERTIES = 3  # tokens around all the parameters of an object that has any
@@ -217,7 +216,7 @@ def count_message(message: Message, count: TokenCounter = count) -> int:
 
     Source: OpenAI cookbook, "How to count tokens with tiktoken", section 6; for calls and results
     `langchain_openai`, `get_num_tokens_from_messages`: a call is its name and its arguments.
-    Attachments have a price by kind (`memory/prices.py`), other blocks, and reasoning beside the
+    Attachments have a price by kind (`memory/blocks.py`), other blocks, and reasoning beside the
     content, count as JSON, and what is opaque in them by its bytes. A model sees no ids of calls
     and no names of tool results.
 
@@ -231,7 +230,7 @@ def count_message(message: Message, count: TokenCounter = count) -> int:
     for block in [content] if isinstance(content, str) else content:
         if isinstance(block, str):
             tokens += count(block)
-        elif not (called and is_call(block)):  # providers repeat calls as blocks
+        elif not (called and kind_of(block) == "call"):  # providers repeat calls as blocks
             tokens += _count_block(block, count)
     for call in called:
         tokens += count(str(call.get("name") or "")) + count(arguments(call))

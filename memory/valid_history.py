@@ -9,8 +9,9 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.messages.tool import tool_call as create_tool_call
 
 from ..prompts.loader import render
+from .blocks import kind_of
 from .fences import LONGEST_NAME, Fences
-from .messages import Message, call_id, calls, is_call, reworded, speaks, spoken, text, with_content
+from .messages import Message, call_id, calls, reworded, speaks, spoken, text, with_content
 from .serialised import fingerprint
 from .tool_names import MEMORY_TOOLS
 from .transcript import cleaned, indented, speaker
@@ -134,8 +135,10 @@ def _with_sendable_names(message: Message) -> Message:
         extra, content = message.additional_kwargs, message.content
         new |= _renamed_calls(vars(message))
         new |= {"additional_kwargs": extra | _renamed_calls(extra)} if extra else {}
-        if isinstance(content, list) and any(map(is_call, content)):
-            new["content"] = [_renamed(block) if is_call(block) else block for block in content]
+        if isinstance(content, list) and "call" in map(kind_of, content):
+            new["content"] = [
+                _renamed(block) if kind_of(block) == "call" else block for block in content
+            ]
         # With this id OpenAI's adapter would use the provider's stored context instead of ours.
         metadata = message.response_metadata
         if str(metadata.get("id")).startswith("resp_"):

@@ -23,7 +23,7 @@ from langgraph.prebuilt.tool_node import (
 )
 from langgraph.types import Command
 
-from ..memory.messages import is_call
+from ..memory.blocks import kind_of
 from ..memory.tool_names import MEMORY_TOOLS
 from ..prompts.loader import render
 from .turn.langchain_messages import cleaned, with_tool_name
@@ -113,7 +113,9 @@ def without_memory_calls(request: ToolCallRequest) -> ToolCallRequest:
     rest = [call for call in answer.tool_calls if call["id"] not in ids]
     content = answer.content
     if isinstance(content, list):
-        content = [block for block in content if not (is_call(block) and ids & _ids_of(block))]
+        content = [
+            block for block in content if not (kind_of(block) == "call" and ids & _ids_of(block))
+        ]
     alone = answer.model_copy(update={"tool_calls": rest, "content": content})
     gone = {*map(id, own)}
     there = (message for message in request.state["messages"] if id(message) not in gone)

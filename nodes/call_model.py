@@ -22,11 +22,12 @@ from langgraph.graph.message import push_message
 from langgraph.runtime import Runtime
 
 from ..memory.banners import banner_of
+from ..memory.blocks import may_have_file
 from ..memory.context.budget import LEAST_ROOM
 from ..memory.context.plan import keeping_anchor
 from ..memory.efforts import EffortState, happened
 from ..memory.errors import SettingsError
-from ..memory.messages import calls, is_call, is_thought, speaks
+from ..memory.messages import calls, speaks
 from ..memory.serialised import fingerprint, serialised, stored_form
 from ..memory.settings import Settings
 from ..memory.state_block import (
@@ -411,7 +412,7 @@ def _compared(messages: Sequence[BaseMessage]) -> list[Any]:
         if message.type == "system":
             words = "".join(words.split())
         asked = [(call.get("name"), call.get("args")) for call in calls(message)]
-        compared.append((message.type, words, sum(map(_is_file, blocks)), asked))
+        compared.append((message.type, words, sum(map(may_have_file, blocks)), asked))
     return compared
 
 
@@ -431,9 +432,3 @@ def _differences(assembled: Sequence[Any], final: Sequence[Any]) -> Iterator[Map
 
 def _words(block: Mapping[str, Any]) -> str:
     return str(block.get("text") or "")
-
-
-def _is_file(block: Any) -> bool:
-    return isinstance(block, Mapping) and not (
-        block.get("type") == "text" or is_call(block) or is_thought(block)
-    )

@@ -16,10 +16,10 @@ from typing import Any, TypeAlias
 from ...prompts.loader import render
 from ..attachments import without_facts
 from ..banners import banner_of
+from ..blocks import Attachment, attachment, kind_of
 from ..efforts import EffortState
 from ..errors import ToolError
-from ..media import Attachment, attachment
-from ..messages import Growing, Message, block_text, call_id, compact, is_text, text, with_content
+from ..messages import Growing, Message, block_text, call_id, compact, text, with_content
 from ..names import numbers, ranges, turns_named
 from ..recalled import recalled, result_of
 from ..running_turn import RunningTurn
@@ -137,11 +137,11 @@ def _mapped(message: Message, change: Any) -> Message:
         return message
     joined: list[Any] = []
     for block in blocks:
-        if joined and is_text(block) and is_text(joined[-1]):
+        if joined and kind_of(block) == kind_of(joined[-1]) == "text":
             joined[-1] = _text(f"{block_text(joined[-1])}\n{block_text(block)}")
         else:
             joined.append(block)
-    only_text = len(joined) == 1 and is_text(joined[0])
+    only_text = len(joined) == 1 and kind_of(joined[0]) == "text"
     return with_content(message, block_text(joined[0]) if only_text else joined)
 
 

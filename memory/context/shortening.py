@@ -9,9 +9,9 @@ from functools import cache, partial
 from typing import Any, TypeAlias, TypeVar
 
 from ...prompts.loader import render
+from ..blocks import attachment, kind_of
 from ..efforts import one_line
 from ..fences import Fences
-from ..media import attachment
 from ..messages import (
     Message,
     arguments,
@@ -19,7 +19,6 @@ from ..messages import (
     call_id,
     calls,
     compact,
-    is_text,
     reworded,
     with_content,
 )
@@ -214,7 +213,7 @@ def has_files(message: Message) -> bool:
 def _with_short_words(message: Message, limit: int, place: int, short: _Preview) -> Message:
     """Return a user's message with previews of its words, beside the attachments that are sent."""
     blocks = [*message.content]
-    texts = [at for at, block in enumerate(blocks) if is_text(block)]
+    texts = [at for at, block in enumerate(blocks) if kind_of(block) == "text"]
     for at in texts:
         said = block_text(blocks[at])
         whole = text_of(with_content(message, message.content[: at + 1]))
@@ -234,7 +233,7 @@ def _with_previews(
         content = visible_text(message)
         cut = short(content, max(limit, least), place.text)
         blocks = message.content if isinstance(message.content, list) else []
-        images = any(not isinstance(b, str) and b.get("type") != "text" for b in blocks)
+        images = any(kind_of(block) != "text" for block in blocks)
         if cut != content or (images and message.type != "ai"):
             new["content"] = reworded(message.content, cut) if message.type == "ai" else cut
     if arguments is not None:

@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 
 from langchain_core.messages import AIMessage
 
-from ..messages import Message, block_text, is_call, is_thought, spoken
+from ..blocks import kind_of
+from ..messages import Message, block_text, spoken
 from ..state_block import without_blocks
 from ..tool_names import MEMORY_TOOLS
 from ..transcript import cleaned, offsets, plain
@@ -142,7 +143,7 @@ def _searchable(message: Message) -> str:
     if isinstance(content, str) and content and not _calls(message):
         return _BLOB.sub(" ", content)
     blocks = content if isinstance(content, list) else [content or spoken(message)]
-    texts = [block_text(one) for one in blocks if not (is_thought(one) or is_call(one))]
+    texts = [block_text(one) for one in blocks if kind_of(one) not in {"thought", "call"}]
     texts += [
         f"{call.get('name')} {json.dumps(call.get('args'), ensure_ascii=False)}"
         for call in _calls(message)

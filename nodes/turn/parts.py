@@ -23,6 +23,7 @@ from sqlalchemy.util import memoized_property
 from ...memory.archive.protocol import Archive
 from ...memory.attention.law import Attention
 from ...memory.attention.surfacing import Attended
+from ...memory.blocks import refused_by
 from ...memory.context.budget import Part, fixed_parts, instructions
 from ...memory.efforts import EffortState
 from ...memory.errors import AttentionError, SettingsError
@@ -50,12 +51,6 @@ _OPENINGS = 16
 
 _NAMED: Mapping[What, str] = {"extraction": "extraction_model", "background": "compression_model"}
 """The settings that name a model, by what the model is asked for."""
-
-_INPUTS: Mapping[str, str] = {
-    **{f"{kind}_inputs": kind for kind in ("image", "pdf", "audio", "video")},
-    **{f"{kind}_tool_message": f"{kind} of a tool" for kind in ("image", "pdf")},
-}
-"""The kinds of attachments by the entries of a model's profile that say whether it takes them."""
 
 READ_CACHE_SECONDS = 2.0
 """Seconds for which a turn relies on what it read of its session, instead of reading it again.
@@ -152,12 +147,7 @@ class AgentParts:
         if limit := self.limit_of(runtime, state):
             fitting = min(settings.context_budget, limit["tokens"])
             settings = settings.model_copy(update={"context_budget": fitting})
-        refused = frozenset[str]()
-        if profile := self.profile:
-            refused = frozenset(
-                kind for name, kind in _INPUTS.items() if profile.get(name) is False
-            )
-        return Frame(settings, sum(self.sizes(settings)), refused)
+        return Frame(settings, sum(self.sizes(settings)), refused_by(self.profile))
 
     def limit_of(self, runtime: Runtime[Settings], state: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the `limit` of this model that holds in a thread, empty if there is none."""

@@ -7,7 +7,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from ebbtide import commands
-from ebbtide.memory.media import attachment
+from ebbtide.memory.blocks import attachment
 from tests.agents import THREAD, talk
 from tests.doubles import call
 from tests.files import pdf, png, wav

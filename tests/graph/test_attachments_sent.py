@@ -10,7 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import DiskArchive, Settings, commands, create_memory_agent
 from ebbtide.graph.agent import tool_parts
-from ebbtide.memory.media import Attachment
+from ebbtide.memory.blocks import Attachment
 from ebbtide.memory.tokens import count, count_message
 from tests.agents import THREAD, talk
 from tests.doubles import call
