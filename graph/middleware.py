@@ -30,6 +30,7 @@ from typing_extensions import TypedDict
 from ..memory.archive.protocol import Archive
 from ..memory.attention.law import Attention
 from ..memory.blocks import AttachmentPrice
+from ..memory.context.budget import LEAST_ROOM
 from ..memory.errors import SessionNotFoundError, SettingsError
 from ..memory.locks import CACHES
 from ..memory.messages import answered, unanswered
@@ -46,7 +47,7 @@ from ..nodes.decay import decay
 from ..nodes.detect_references import detect_references
 from ..nodes.memory_tools import amemory_tools, memory_tools
 from ..nodes.persist import persist
-from ..nodes.turn.arrivals import unarchived
+from ..nodes.turn.arrivals import results_of_client, unarchived
 from ..nodes.turn.langchain_messages import messages_in_state
 from ..nodes.turn.parts import READ_CACHE_SECONDS, AgentParts
 from ..nodes.turn.session import session_of
@@ -146,7 +147,8 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         user's id with control characters. A message to it, which LangGraph has stored by then, is
         removed first, and `after_agent` raises.
         """
-        state = whole_turn(with_message_ids(state))
+        given = with_message_ids(state)
+        state = whole_turn(given)
         turn_state, is_named = read_state(state, runtime, self._initial), False
         try:
             session_of(turn_state, runtime, self._settings(runtime))
@@ -155,7 +157,9 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         except (SessionNotFoundError, SettingsError) as error:
             if is_named and isinstance(error, SettingsError):
                 raise
-            removed = [RemoveMessage(id=str(message.id)) for message in new_messages(state)]
+            sent = {one.id for one in (*new_messages(state), *results_of_client(turn_state))}
+            ids = [str(message.id) for message in given["messages"] if message.id in sent]
+            removed = [RemoveMessage(id=one) for one in ids]
             if get_config()["configurable"].get(_RESUMING) or not removed:
                 raise
             return {"messages": removed, "jump_to": "end"}
@@ -292,7 +296,10 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         if not (tokens := report.get("tokens")):
             return self._initial
         fixed = tokens["system"] - report.get("application", 0), tokens["tools"]
-        return replace(self._initial, fixed=fixed, window=report.get("budget"))
+        budget = report.get("budget", 0)
+        if budget < sum(fixed) + LEAST_ROOM:  # somebody edited it
+            return self._initial
+        return replace(self._initial, fixed=fixed, window=budget)
 
     def _parts(self, state: Mapping[str, Any]) -> AgentParts:
         """Return the parts of the turn's last request, without one in this process `sized`."""

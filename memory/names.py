@@ -8,7 +8,7 @@ from itertools import accumulate
 from urllib.parse import quote, unquote
 
 from ..prompts.loader import render
-from .errors import ToolError
+from .errors import SettingsError, ToolError
 from .turn import Session
 
 _RANGE = re.compile(r"\s*(\d{1,9})\s*(?:[-–]\s*(\d{1,9})\s*)?")
@@ -238,10 +238,13 @@ def session_called(text: str) -> str:
     ('planning%202026', 'planning%202026')
     """
     thread, _, namespace = text.partition(_NAMESPACE)
-    is_name = session_name(Session("", unquote(thread), unquote(namespace))) == text
-    # A name that was cut cannot be built again from its text.
-    is_cut = len(text) == _LONGEST + len(_HASHED) + _KEY
-    return text if is_name or is_cut else session_name(Session("", text))
+    try:
+        is_name = session_name(Session("", unquote(thread), unquote(namespace))) == text
+        # A name that was cut cannot be built again from its text.
+        is_cut = len(text) == _LONGEST + len(_HASHED) + _KEY
+        return text if is_name or is_cut else session_name(Session("", text))
+    except SettingsError:  # it has control characters, and no session has
+        return text
 
 
 def qualified(session: Session, effort_id: str) -> str:

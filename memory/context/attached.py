@@ -7,7 +7,7 @@ tools gave belongs to the answer that has it.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from math import ceil, inf
@@ -184,14 +184,19 @@ def with_unsent(work: RunningTurn, plan: Plan) -> EffortState:
     """Return the state of the efforts with a banner for attachments not sent, unless it has one."""
     state, told = work.state, "\n".join(work.state.banners)
     unsent = [one for one in attached(work, plan).unsent if str(one.what) not in told]
-    large = "; ".join(dict.fromkeys(str(one.what) for one in unsent if one.budget))
-    refused = "; ".join(dict.fromkeys(str(one.what) for one in unsent if not one.budget))
+    large = _named(str(one.what) for one in unsent if one.budget)
+    refused = _named(str(one.what) for one in unsent if not one.budget)
     named = [banner_of("refused", attachments=refused)] if refused else []
     if large:
         budget = max(one.budget for one in unsent)
         named.insert(0, banner_of("too_large", attachments=large, budget=f"{budget:,}"))
     line = banner_of("unsent", attachments="; ".join(named))
     return replace(state, banners=(*state.banners, line)) if named else state
+
+
+def _named(names: Iterable[str]) -> str:
+    times = Counter(names).items()
+    return "; ".join(name if number == 1 else f"{number} times {name}" for name, number in times)
 
 
 def _blocks(message: Message) -> Sequence[Any]:

@@ -24,7 +24,7 @@ from ...memory.archive.protocol import Archive
 from ...memory.attention.law import Attention
 from ...memory.attention.surfacing import Attended
 from ...memory.blocks import refused_by
-from ...memory.context.budget import Part, fixed_parts, instructions
+from ...memory.context.budget import LEAST_ROOM, Part, fixed_parts, instructions
 from ...memory.efforts import EffortState
 from ...memory.errors import AttentionError, SettingsError
 from ...memory.keywords import KeywordCache
@@ -145,7 +145,9 @@ class AgentParts:
         """
         settings = self.settings_of(runtime.context, state.get("window"))
         if limit := self.limit_of(runtime, state):
-            fitting = min(settings.context_budget, limit["tokens"])
+            # The instructions may have grown since.
+            floor = sum(self.sizes(settings)) + LEAST_ROOM
+            fitting = min(settings.context_budget, max(floor, limit["tokens"]))
             settings = settings.model_copy(update={"context_budget": fitting})
         return Frame(settings, sum(self.sizes(settings)), refused_by(self.profile))
 

@@ -24,7 +24,7 @@ from pydantic import (
 from typing_extensions import TypedDict
 
 from ...memory.context.plan import Why
-from ...memory.errors import ToolError
+from ...memory.errors import SettingsError, ToolError
 from ...memory.names import numbers
 from ...memory.references import Kind
 from ...memory.settings import Settings
@@ -187,6 +187,8 @@ class _ReportFields(TypedDict, total=False):
     budget: Annotated[int, Field(ge=0)]
     tokens: Required[dict[str, Annotated[int, Field(ge=0)]]]
     application: Annotated[int, Field(ge=0)]
+    changed: dict[str, Any]
+    left_out: dict[str, Any]
 
 
 _REPORT = TypeAdapter(_ReportFields)
@@ -426,7 +428,10 @@ def extended(schema: type, own: type | None) -> Any:
     """Return a state schema with the keys that only the application's own has."""
     if own is None:
         return schema
-    fields = get_type_hints(own, include_extras=True) | get_type_hints(schema, include_extras=True)
+    hints = get_type_hints(own, include_extras=True)
+    if "context" in hints:
+        raise SettingsError("state_schema: 'context' is a key of the agent's own: choose another")
+    fields = hints | get_type_hints(schema, include_extras=True)
     return TypedDict(schema.__name__, fields, total=False)  # type: ignore[operator]
 
 

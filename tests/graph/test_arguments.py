@@ -3,7 +3,7 @@
 import re
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 from langchain_core.messages import SystemMessage
@@ -145,3 +145,15 @@ def test_a_memory_that_is_no_text(value: Any) -> None:
         of_ann.edit("a/turn-1/fact-1", value)
     with pytest.raises(CommandError, match=f"^user {got}pass the user_id"):
         memories(InMemoryArchive(), value)
+
+
+class Prompted(TypedDict):
+    """An application's state with a key of the agent's own."""
+
+    context: str
+
+
+def test_a_state_with_a_key_of_the_agents_own() -> None:
+    """It is refused by name: what the application wrote there would be lost."""
+    with pytest.raises(SettingsError, match="'context' is a key of the agent's own"):
+        create_memory_agent(ScriptedModel(), state_schema=Prompted)

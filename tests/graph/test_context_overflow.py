@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import BaseMessage
+from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 
 import tests.agents
@@ -79,6 +80,27 @@ def test_next_run_after_a_context_that_is_too_long_twice(tmp_path: Path) -> None
     provider.sizes = []
     chat.say("Thanks.")
     assert len(provider.sizes) == 1
+
+
+def test_instructions_that_grew_after_a_refusal(tmp_path: Path) -> None:
+    """What is remembered is never less than they need."""
+    made: dict[str, Any] = {"archive": archive_in(tmp_path), "checkpointer": InMemorySaver()}
+    short, long = (
+        tests.agents.ENTRIES[tests.agents.entry](ScriptedModel(answers=answers), tools=own, **made)
+        for answers, own in ((Provider(3_000), []), (lambda _: "Yes.", [*map(tool_of, range(9))]))
+    )
+    asked: list[Any] = [{"messages": f"Fact {number}: {LONG}"} for number in range(12)]
+    for words in asked[:10]:
+        short.invoke(words, THREAD)
+
+    reports = [long.invoke(words, THREAD)["memory"]["context_report"] for words in asked[10:]]
+
+    assert all(report["total"] <= report["budget"] < 16_000 for report in reports)
+
+
+def tool_of(number: int) -> StructuredTool:
+    """Return a tool with a long description."""
+    return StructuredTool.from_function(len, name=f"tool_{number}", description=LONG[:2_000])
 
 
 class Named(ScriptedModel):

@@ -142,6 +142,7 @@ def test_without_a_session_it_is_this_one(here: Conversation) -> None:
         ({"turns": 0}, "turn 0 of session 't1' is not there; the turns are 1-3"),
         ({"turns": 2, "offset": 9_999}, "offset 9999 is outside turn 2: 0-"),
         ({"turns": 2, "session": "t2"}, "no earlier session 't2'; a session is the part before"),
+        ({"turns": 2, "session": "t2\n"}, "no earlier session 't2\\n'; a session is the part"),
         ({"turns": 2, "session": AUTH}, f"no earlier session {AUTH!r}; a session is the part"),
     ],
 )

@@ -178,6 +178,8 @@ MIDDLE: list[Any] = [
         {"bookkeeping": {"plan": None}},
     ),
     *({"bookkeeping": {"asked": {}}}, {"bookkeeping": {"archived": "x"}}, {"references": 5}),
+    {"memory": {"context_report": {"tokens": {"system": 10**6, "tools": 1}, "budget": 9}}},
+    {"memory": {"context_report": {"tokens": {"system": 1}, "changed": "x", "left_out": 5}}},
 ]
 
 
