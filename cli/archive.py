@@ -48,7 +48,7 @@ def verify(
     if json:
         print_json({"file": of_file, "sessions": checks})
     else:
-        lines = [_line(finding).strip() for finding in of_file]
+        lines = [_finding_line(finding).strip() for finding in of_file]
         lines += [line for check in checks for line in check.lines()]
         typer.echo("\n".join(lines if sessions else [*lines, home.no_sessions]))
     raise typer.Exit(int(damaged or not sessions))
@@ -81,7 +81,7 @@ class _Check:
         intact = f"{_counted(self.turns, 'turn')}, intact"
         state = f"damaged in {_counted(self.damage, 'place')}" if self.damage else intact
         yield f"{in_line(self.session)}: {state}"
-        yield from map(_line, self.findings)
+        yield from map(_finding_line, self.findings)
 
 
 @app.command()
@@ -200,7 +200,7 @@ def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _line(finding: Finding) -> str:
+def _finding_line(finding: Finding) -> str:
     return in_line(f"  {finding.where}: {'' if finding.fatal else 'note: '}{finding.what}")
 
 

@@ -115,7 +115,7 @@ def evaluate(  # noqa: PLR0913 (the options of a command)
         templates=read_templates(template or SHIPPED),
         setup=setup,
         model=_loaded(setup.model, setup),
-        models={what: _loaded(name, setup) for what, name in _named(home.settings).items()},
+        models={what: _loaded(name, setup) for what, name in _named_models(home.settings).items()},
         judge=_judge(setup, answers or Answers(out / "judged.jsonl")),
         embedder=choose_embedder(embeddings),
         settings=home.settings,
@@ -145,7 +145,7 @@ def _setup(
     )
 
 
-def _named(settings: Settings) -> dict[What, str]:
+def _named_models(settings: Settings) -> dict[What, str]:
     """Return the models that the settings name, by what they are asked for."""
     named: dict[What, str | None] = {
         "extraction": settings.extraction_model,

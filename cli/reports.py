@@ -104,7 +104,7 @@ def sessions(
     if json:
         print_json(found)
         return
-    names = _whole("Thread", [shown.session for shown in found])
+    names = _uncut("Thread", [shown.session for shown in found])
     table = Table(names, *_figures("Turns", "Efforts"), "Last activity", "Last message")
     for shown in found:
         table.add_row(*(Text(in_line(cell)) for cell in shown.cells()))
@@ -227,7 +227,7 @@ def _figures(*headers: str) -> list[Column]:
     return [Column(header, no_wrap=True) for header in headers]
 
 
-def _whole(header: str, names: Iterable[str]) -> Column:
+def _uncut(header: str, names: Iterable[str]) -> Column:
     """Return a column whose names are never broken, since they are copied; see `fitted`."""
     longest = max((cell_len(in_line(name)) for name in names), default=0)
     return Column(header, no_wrap=True, min_width=longest)
@@ -358,7 +358,7 @@ def forget(
 def attention_table(memories: Iterable[Explanation]) -> Table | Text:
     """Return a table with a row for each memory, or a line if there is none."""
     shown = [*memories]
-    names = _whole("Memory", [memory.id for memory in shown])
+    names = _uncut("Memory", [memory.id for memory in shown])
     table = Table(names, *_figures("Holds", "Level", "Accesses", "Fades"), "Text")
     for memory in shown:
         holds, accesses = f"{memory.effective:.1f}", f"{memory.accesses:,}"

@@ -121,7 +121,7 @@ class Screen:
         if mode == "messages":
             self._stream(*event)
         elif mode == "custom" and "banner" in event:
-            self._line(banner(str(event["banner"])))
+            self._print(banner(str(event["banner"])))
         elif mode == "values":
             self._report = event.get("memory", {}).get("context_report", {})
         elif mode == "usage" and event:
@@ -132,17 +132,17 @@ class Screen:
         self._break()
         if self._report:
             total = f"context {self._report['total']:,} of {self.budget:,} tokens: "
-            self._line(Text(total, style="dim").append_text(by_part(self._report["tokens"])))
+            self._print(Text(total, style="dim").append_text(by_part(self._report["tokens"])))
         if self._spent:
             cost = self._spent
             money = f", {cost.money(*self._prices):.4f} in money" if self._prices else ""
             tokens = f"read {cost.read:,}, of these cached {cost.cached:,}"
-            self._line(Text(f"{tokens}, written {cost.written:,}{money}", style="dim"))
+            self._print(Text(f"{tokens}, written {cost.written:,}{money}", style="dim"))
         self._report, self._spent = {}, None
 
     def notice(self, text: str, style: str = "dim") -> None:
         """Print one line that is not part of the conversation."""
-        self._line(Text(printable(text), style=style))
+        self._print(Text(printable(text), style=style))
 
     def error(self, text: str) -> None:
         """Print an error on stderr."""
@@ -187,7 +187,7 @@ class Screen:
         self._said += text
         self._answer.add(text)
 
-    def _line(self, text: Text) -> None:
+    def _print(self, text: Text) -> None:
         self._break()
         self.console.print(text, soft_wrap=not self.console.is_terminal)
 

@@ -207,7 +207,7 @@ def _lead(text: str, end: int, begin: int = 0) -> re.Match[str] | None:
     return _LEADS.search(text, max(begin, end - len("between the ")), end)
 
 
-def _named(match: re.Match[str], years: Sequence[int], _: date) -> list[Days | None]:
+def _of_month(match: re.Match[str], years: Sequence[int], _: date) -> list[Days | None]:
     """Read a month's name."""
     before, word, month, after, year = match.groups()
     led = word or _lead(match.string, match.start())
@@ -286,7 +286,7 @@ def said_dates(text: str) -> list[str]:
         for match in pattern.finditer(text):
             if pattern is not _NAMED and not _OUTSIDE.match(text, match.start()):
                 continue
-            for found in (_named if pattern is _NAMED else _numbers)(match, [_LEAP], date.max):
+            for found in (_of_month if pattern is _NAMED else _numbers)(match, [_LEAP], date.max):
                 if found and found[1] - found[0] == _DAY:
                     has_year = pattern is not _NAMED or match[5]
                     days += [f"day{found[0]:%Y%m%d}"] if has_year else []
@@ -312,7 +312,7 @@ def _read(query: str, years: Sequence[int], today: date | None) -> tuple[list[Da
     patterns: list[tuple[re.Pattern[str], _Reading]] = [(one, _numbers) for one in _ABSOLUTE]
     patterns += [
         (_WEEK_OF, _week_of),
-        (_NAMED, _named),
+        (_NAMED, _of_month),
         *([(_RELATIVE, _relative)] if today else []),
     ]
     for pattern, read in (*patterns, (_YEAR, _numbers)):

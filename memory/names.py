@@ -157,7 +157,7 @@ def safe_name(text: str) -> str:
     >>> safe_name("Über/uns"), safe_name("con"), safe_name("")
     ('%c3%9cber%2funs', '%63on', '%')
     """
-    pieces = [character if _plain(character) else _quote(character) for character in text]
+    pieces = [character if _is_stable(character) else _quote(character) for character in text]
     if not pieces:
         return _EMPTY
     if text[0] == "." or text.partition(".")[0] in _DEVICES:
@@ -173,7 +173,7 @@ def safe_name(text: str) -> str:
     return f"{beginning}{_HASHED}{_digest(text)[:_DIGITS]}"
 
 
-def _plain(character: str) -> bool:
+def _is_stable(character: str) -> bool:
     """Tell whether every file system keeps this character and tells it from all others."""
     if character in "-_.":
         return True

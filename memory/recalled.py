@@ -177,7 +177,7 @@ def shortened(message: Message, limit: int, count: TokenCounter, shared: Shared)
     for place in worse:
         if sum(sizes) <= limit:
             break
-        parts[place] = _line(*quotes[place], asked, count)
+        parts[place] = _in_one_line(*quotes[place], asked, count)
         sizes[place] = _size(parts[place], count)
     if sum(sizes) > limit:
         part, quote = parts[best], quotes[best][1]
@@ -217,7 +217,7 @@ def _worst_first(quotes: Sequence[Sequence[_Quotation]]) -> list[tuple[int, int]
     return [(at, abs(place)) for *_, at, place in ranked]
 
 
-def _line(
+def _in_one_line(
     part: Mapping[str, Any], quote: Recalled, asked: Callable[[str], int], count: TokenCounter
 ) -> Mapping[str, Any]:
     """Return a part with one line of its text; names and numbers stay.

@@ -144,7 +144,9 @@ def _fields(message: BaseMessage) -> Mapping[str, Any]:
     """Return the fields of a message that differ from their default, as JSON has them."""
     defaults = {**_defaults(type(message)), "type": message.type}
     own = {
-        name: _plain(referring(value) if name == "content" and isinstance(value, list) else value)
+        name: _as_read_back(
+            referring(value) if name == "content" and isinstance(value, list) else value
+        )
         for name, value in message
         # An array differs from its default by its type.
         if name not in defaults
@@ -175,7 +177,7 @@ def _is_clean(said: str) -> bool:
     return "\\ud" not in said and nested <= _DEEPEST and not _LONG_NUMBER.search(said)
 
 
-def _plain(value: Any) -> Any:
+def _as_read_back(value: Any) -> Any:
     """Return a value as JSON gives it back, and clean; a marker for what it cannot hold."""
     if type(value) is str:
         return clean(value)

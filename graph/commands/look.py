@@ -86,7 +86,7 @@ def messages(agent: Agent, config: RunnableConfig, page: int = 1) -> TurnPage:
         raise CommandError(f"there is no page {page!r}: the pages are 1-{pages}")
     newest = last - (page - 1) * PAGE
     turns = thread.view.turns(range(max(1, newest - PAGE + 1), newest + 1))
-    return TurnPage(tuple(map(_line, reversed(turns))), page, pages)
+    return TurnPage(tuple(map(_turn_line, reversed(turns))), page, pages)
 
 
 def verify(agent: Agent, config: RunnableConfig) -> tuple[Finding, ...]:
@@ -112,7 +112,7 @@ def verify(agent: Agent, config: RunnableConfig) -> tuple[Finding, ...]:
     return (*archive.verify(session), *unnamed)
 
 
-def _line(turn: StoredTurn) -> TurnLine:
+def _turn_line(turn: StoredTurn) -> TurnLine:
     said = first_words(turn.messages, _SHOWN)
     return TurnLine(turn.number, turn.efforts, turn.at, said, turn.status)
 

@@ -59,9 +59,9 @@ def _files(session: WholeSession) -> dict[str, list[Mapping[str, Any]]]:
         efforts = _efforts_of(turn)
         for effort in efforts:
             name = f"{_EFFORTS}/{safe_name(effort)}.jsonl"
-            files[name].append(_line(narrowed(turn, effort)))
+            files[name].append(_exported(narrowed(turn, effort)))
         if not efforts or any(not name for name, _, _ in kept(turn)):
-            files[_RAW].append(_line(narrowed(turn, "")))
+            files[_RAW].append(_exported(narrowed(turn, "")))
     files["compressed.jsonl"] = [
         {"id": number, **as_data(compression)} for number, compression in session.compressions
     ]
@@ -84,7 +84,7 @@ def _contents(session: WholeSession) -> Iterator[Any]:
             yield message.content
 
 
-def _line(turn: StoredTurn) -> Mapping[str, Any]:
+def _exported(turn: StoredTurn) -> Mapping[str, Any]:
     """Return a turn as a line; branches are told by `id` and `parent`."""
     return {
         "turn": turn.number,

@@ -127,7 +127,7 @@ def fenced(content: str) -> str:
     ```
     ````
     """
-    plain = _plain(content)
+    plain = _without_controls(content)
     ticks = "`" * max(3, _fence_length(plain))
     return f"{ticks}text\n{plain}\n{ticks}"
 
@@ -138,7 +138,7 @@ def inline(name: str) -> str:
     >>> inline("auth-bug"), inline("`a` b")
     ('`auth-bug`', '`` `a` b ``')
     """
-    plain = _TURNING.sub("\ufffd", " ".join(_plain(name).split())) or " "
+    plain = _TURNING.sub("\ufffd", " ".join(_without_controls(name).split())) or " "
     ticks = "`" * _fence_length(plain)
     space = " " if "`" in plain else ""
     return f"{ticks}{space}{plain}{space}{ticks}"
@@ -186,7 +186,7 @@ def _message(message: Message) -> Iterator[str]:
         )
 
 
-def _plain(content: str) -> str:
+def _without_controls(content: str) -> str:
     return _CONTROLS.sub("\ufffd", content.replace("\r\n", "\n").replace("\r", "\n"))
 
 

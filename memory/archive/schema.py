@@ -127,7 +127,7 @@ def _required(**kinds: Any) -> list[sa.Column[Any]]:
     return [sa.Column(name, kind, nullable=False) for name, kind in kinds.items()]
 
 
-def _key(**kinds: Any) -> list[sa.Column[Any]]:
+def _primary_key(**kinds: Any) -> list[sa.Column[Any]]:
     """Return the columns of a primary key that the database does not give out."""
     return [
         sa.Column(name, kind, primary_key=True, autoincrement=False) for name, kind in kinds.items()
@@ -165,7 +165,7 @@ sessions = _table(
 )
 
 # Whose a thread is, as keyed digests of the thread, and of the thread with its user.
-thread_owners = _table("owners", *_key(thread=_Hex), *_required(user=_Hex))
+thread_owners = _table("owners", *_primary_key(thread=_Hex), *_required(user=_Hex))
 
 # A run is a row of turns without a fork, so that they can be read by their numbers. `ancestors` are
 # the runs before it, the nearest first, each with its last place that is seen: it never changes.
@@ -198,7 +198,7 @@ STORED: Mapping[str, sa.Column[Any]] = {
 # tables: `block` is the row of its state block.
 turns = _table(
     "turns",
-    *_key(id=_ID),
+    *_primary_key(id=_ID),
     *_required(owner=_ID, session=_ID, run=_ID, place=sa.Integer),
     *_required(efforts_seen=sa.Integer, end=sa.String, size=sa.Integer),
     sa.Column("block", _ID),
@@ -212,7 +212,7 @@ turns = _table(
 
 # The versions of state blocks, by the row after which each was there first. Erasing empties them in
 # this one place.
-blocks = _table("blocks", *_key(id=_ID), *_required(anchor=sa.LargeBinary))
+blocks = _table("blocks", *_primary_key(id=_ID), *_required(anchor=sa.LargeBinary))
 ANCHOR = (
     sa.select(blocks.c.anchor).where(blocks.c.id == turns.c.block).scalar_subquery().label("anchor")
 )
@@ -221,7 +221,7 @@ ANCHOR = (
 # The turns of each effort; ambient turns are under `lineage.AMBIENT`, which no effort is called.
 members = _table(
     "members",
-    *_key(run=_ID, effort=_Name, place=sa.Integer),
+    *_primary_key(run=_ID, effort=_Name, place=sa.Integer),
     sa.Column("turn", sa.Integer, nullable=False),
     sqlite_with_rowid=False,
 )
@@ -229,7 +229,7 @@ members = _table(
 # The manifest: an effort after each change of its status. Ids are made like those of passages.
 changes = _table(
     "changes",
-    *_key(id=_ID),
+    *_primary_key(id=_ID),
     *_required(owner=_ID, session=_ID, run=_ID, place=sa.Integer, turn=sa.Integer),
     *_required(effort=_Name, status=sa.String, at=sa.String, entry=sa.Text),
     sa.Index("ebbtide_changes_effort", "run", "effort", "place"),
@@ -240,7 +240,7 @@ changes = _table(
 # A compression belongs to the turn after which it was made.
 compressions = _table(
     "compressions",
-    *_key(run=_ID, effort=_Name, place=sa.Integer),
+    *_primary_key(run=_ID, effort=_Name, place=sa.Integer),
     *_required(turn=sa.Integer, made=sa.LargeBinary),
     sqlite_with_rowid=False,
 )
@@ -257,7 +257,7 @@ extractions = _table(
 vectors, heading_vectors = (
     _table(
         name,
-        *_key(id=_ID),
+        *_primary_key(id=_ID),
         *_required(owner=_ID, model=_Name, vector=sa.LargeBinary),
         sa.Index(f"ebbtide_{name}_owner", "owner", "model", "id"),
     )
@@ -268,12 +268,12 @@ vectors, heading_vectors = (
 # number stands for the running turn of a session.
 attachments = _table(
     "attachments",
-    *_key(owner=_ID, digest=_Hex),
+    *_primary_key(owner=_ID, digest=_Hex),
     *_required(content=sa.LargeBinary),
 )
 attached = _table(
     "attached",
-    *_key(turn=_ID, owner=_ID, digest=_Hex),
+    *_primary_key(turn=_ID, owner=_ID, digest=_Hex),
     sa.Index("ebbtide_attached_digest", "owner", "digest"),
 )
 
@@ -282,7 +282,7 @@ attached = _table(
 # of the `first` of them in it.
 parts = _table(
     "parts",
-    *_key(owner=_ID, id=_Hex),
+    *_primary_key(owner=_ID, id=_Hex),
     *_required(session=_ID, nonce=_Hex, before=_Hex, size=sa.Integer, events=sa.LargeBinary),
     sa.Column("messages", sa.LargeBinary),
     sa.Column("turn", _ID),
@@ -293,7 +293,7 @@ parts = _table(
 
 memories = _table(
     "memories",
-    *_key(owner=_ID, memory=_Name),
+    *_primary_key(owner=_ID, memory=_Name),
     sa.Column("session", _ID, index=True),
     *_required(base=sa.Integer, created=sa.String, keywords=sa.Text, accesses=sa.Integer),
     *_required(suppressed=sa.Boolean, withdrawn=sa.Boolean, attended=sa.Boolean),
@@ -302,7 +302,7 @@ memories = _table(
 # The turns that said a fact or a rule of a state block, which is a memory without a session.
 facts = _table(
     "facts",
-    *_key(owner=_ID, memory=_Name, hash=_Hex),
+    *_primary_key(owner=_ID, memory=_Name, hash=_Hex),
     sa.Column("session", _ID, nullable=False, index=True),
     *_required(turn=sa.Integer, at=sa.String, field=sa.String, text=sa.Text),
 )
@@ -316,7 +316,7 @@ _INVERTED: Any = {"postgresql_using": "gin", "postgresql_with": {"fastupdate": F
 said, headed = (
     _table(
         name,
-        *_key(id=_ID),
+        *_primary_key(id=_ID),
         *_required(terms=ARRAY(sa.BigInteger)),
         sa.Index(f"ebbtide_{name}_terms", "terms", **_INVERTED),
     )

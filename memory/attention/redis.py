@@ -110,8 +110,8 @@ class RedisAttention(SqlAttention):
         cached = []
         try:
             members, fields = pipeline.execute()
-            inside = {*map(_plain, members)}
-            packed = {_plain(name): json.loads(text) for name, text in fields.items()}
+            inside = {*map(_decoded, members)}
+            packed = {_decoded(name): json.loads(text) for name, text in fields.items()}
             *numbers, at = packed.pop(_BUILT, [0])
             if numbers != [self.threshold, self.capacity, len(inside)] or at > now.timestamp():
                 return None
@@ -195,5 +195,5 @@ def _quoted(name: str) -> str:
     return quote(name, safe="", errors="surrogatepass")
 
 
-def _plain(answer: bytes | str) -> str:
+def _decoded(answer: bytes | str) -> str:
     return answer.decode(errors="surrogatepass") if isinstance(answer, bytes) else answer

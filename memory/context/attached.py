@@ -184,8 +184,8 @@ def with_unsent(work: RunningTurn, plan: Plan) -> EffortState:
     """Return the state of the efforts with a banner for attachments not sent, unless it has one."""
     state, told = work.state, "\n".join(work.state.banners)
     unsent = [one for one in attached(work, plan).unsent if str(one.what) not in told]
-    large = _named(str(one.what) for one in unsent if one.budget)
-    refused = _named(str(one.what) for one in unsent if not one.budget)
+    large = _counted(str(one.what) for one in unsent if one.budget)
+    refused = _counted(str(one.what) for one in unsent if not one.budget)
     named = [banner_of("refused", attachments=refused)] if refused else []
     if large:
         budget = max(one.budget for one in unsent)
@@ -194,7 +194,7 @@ def with_unsent(work: RunningTurn, plan: Plan) -> EffortState:
     return replace(state, banners=(*state.banners, line)) if named else state
 
 
-def _named(names: Iterable[str]) -> str:
+def _counted(names: Iterable[str]) -> str:
     times = Counter(names).items()
     return "; ".join(name if number == 1 else f"{number} times {name}" for name, number in times)
 

@@ -197,7 +197,7 @@ def _out_of_view(work: RunningTurn, plan: Plan, shown: Sequence[StoredTurn]) -> 
     # What the running turn opened stands in that.
     efforts = work.view.as_of(plan.after_turn).efforts_named(parked, ()) if parked else ()
     lines = {
-        f"- {_named(effort.id, plan)}": _aims(work, effort, "open_line")
+        f"- {_marked_if_active(effort.id, plan)}": _aims(work, effort, "open_line")
         for effort in efforts
         if effort.status == "open"
     }
@@ -226,7 +226,7 @@ def _in_logs(work: RunningTurn, plan: Plan, logs: Mapping[str, set[int]]) -> set
     return {stored.number for stored in past if not kept(stored)}
 
 
-def _named(effort: str, plan: Plan) -> str:
+def _marked_if_active(effort: str, plan: Plan) -> str:
     return render("open_active", effort=effort) if effort == plan.active else effort
 
 

@@ -186,7 +186,7 @@ def _exact(quote: str, turn: int | None, sources: Sequence[Source]) -> _Hit | No
     """
     words = re.compile(r"\s+".join(map(re.escape, quote.split())))
     holders = (source for source in sources if quote in source.folded)
-    hits = [(source, hit) for source in holders if (hit := _whole(words, source.words))]
+    hits = [(source, hit) for source in holders if (hit := _whole_words(words, source.words))]
     if not hits:
         return None
     source, hit = max(
@@ -195,7 +195,7 @@ def _exact(quote: str, turn: int | None, sources: Sequence[Source]) -> _Hit | No
     return source, _with_neighbour(source.words, *hit.span())
 
 
-def _whole(words: re.Pattern[str], text: str) -> re.Match[str] | None:
+def _whole_words(words: re.Pattern[str], text: str) -> re.Match[str] | None:
     """Return the first place of a pattern that begins and ends inside no word and no number."""
     hit = words.search(text)
     while hit and not all(_EDGE.match(text, at) for at in hit.span()):

@@ -18,7 +18,7 @@ _SIGNS = re.compile(r"\d|_|(?<=\w)[^\w\s'’-]+(?=\w)")
 _AROUND = "()[]{}<>.,;:!?\"'`’“”„«»*"
 
 
-def _plain(text: str) -> str:
+def _folded(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
@@ -30,12 +30,12 @@ class Literal:
 
     @memoized_property
     def _lines(self) -> Sequence[re.Pattern[str]]:
-        lines = [_plain(line) for line in both_ends(self.query, _MOST).splitlines()]
+        lines = [_folded(line) for line in both_ends(self.query, _MOST).splitlines()]
         return [_pattern(line) for line in lines if len(line.split()) >= _LEAST_WORDS]
 
     @memoized_property
     def _names(self) -> Sequence[re.Pattern[str]]:
-        words = (word.strip(_AROUND) for word in _plain(both_ends(self.query, _MOST)).split())
+        words = (word.strip(_AROUND) for word in _folded(both_ends(self.query, _MOST)).split())
         long = dict.fromkeys(word for word in words if len(word) >= _LEAST_CHARACTERS)
         return [_pattern(word) for word in long if _SIGNS.search(word)]
 
@@ -51,7 +51,7 @@ class Literal:
         >>> [Literal(query).share(log) for query in ("failed: failures=8", "failures=80", "tests?")]
         [1.0, 0.0, 0.0]
         """
-        plain = _plain(text)
+        plain = _folded(text)
         if self._lines and all(line.search(plain) for line in self._lines):
             return 1.0
         parts = [*(self._lines if len(self._lines) > 1 else ()), *self._names]

@@ -116,7 +116,7 @@ def folded(text: str) -> str:
     plain = unicodedata.normalize("NFKC", text).casefold()
     if plain.isascii():
         return plain
-    return plain.translate({ord(odd): _plain(odd) for odd in {*_ODD.findall(plain)}})
+    return plain.translate({ord(odd): _without_marks(odd) for odd in {*_ODD.findall(plain)}})
 
 
 def spellings(text: str) -> tuple[str, ...]:
@@ -133,7 +133,7 @@ def spellings(text: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=10_000)
-def _plain(character: str) -> str:
+def _without_marks(character: str) -> str:
     """Return a character without its marks, "" for a mark."""
     kind = unicodedata.category(character)
     if kind == "Nd":

@@ -94,8 +94,8 @@ class SearchResults:
         own = self._literal_first(map(self._in_span, own))
         least = _NEAR * max((hit.score for hit in own), default=0.0)
         own = [hit for hit in own if self._is_shown(hit) and (not hit.near or hit.score >= least)]
-        first = {_key(hit): hit for hit in reversed(own)}
-        best = [hit for hit in own if first[_key(hit)] is hit]
+        first = {_place(hit): hit for hit in reversed(own)}
+        best = [hit for hit in own if first[_place(hit)] is hit]
         chosen = in_one_list(best, foreign, limit)
         efforts = [hit.effort for hit in chosen if isinstance(hit, Found) and hit.effort]
         known = {effort.id: effort for effort in self._work.known(efforts)}
@@ -160,7 +160,7 @@ class SearchResults:
 
     def _add(self, hit: Found, effort: Effort | None) -> bool:
         """Add a passage; return whether there was room for it."""
-        turn, key = self._records[hit.turn], _key(hit)
+        turn, key = self._records[hit.turn], _place(hit)
         if key not in self._heads and not self._add_head(key, _head(hit, effort)):
             return False
         if hit.passage is None:
@@ -329,7 +329,7 @@ def is_within(at: str, when: When) -> bool:
     return when.since <= at and (not when.until or at < when.until)
 
 
-def _key(hit: Found) -> str | tuple[str, int]:
+def _place(hit: Found) -> str | tuple[str, int]:
     return hit.effort or ("", hit.turn)
 
 
@@ -370,12 +370,12 @@ def _hours(turns: Iterable[Sequence[_Range]], zone: str) -> set[int]:
 
 def _in_order(own: Sequence[Found], chosen: Sequence[Hit]) -> Iterator[Hit]:
     """Yield the passages of the chosen results, the best first, each foreign one at its place."""
-    keys = {_key(hit) for hit in chosen if isinstance(hit, Found)}
+    keys = {_place(hit) for hit in chosen if isinstance(hit, Found)}
     first = next((place for place, hit in enumerate(chosen) if isinstance(hit, Found)), len(chosen))
     yield from chosen[:first]
     waiting = [*chosen[first:]]
     for hit in own:
-        if _key(hit) not in keys:
+        if _place(hit) not in keys:
             continue
         yield hit
         if waiting and waiting[0] is hit:

@@ -119,7 +119,11 @@ def _compared_from(
     if first > 1:  # of the turns before those that were read
         before = [message for message in before if message.type == "system"]
     unknown = _unknown(messages, places, archived)
-    named = [messages[at] for at, one in places.items() if _key(plain[at]) == _key(one.stored)]
+    named = [
+        messages[at]
+        for at, one in places.items()
+        if _type_and_id(plain[at]) == _type_and_id(one.stored)
+    ]
     return Compared(turns, edits, questions, unknown, before, newest, named)
 
 
@@ -144,7 +148,7 @@ def _in_order(
 
     LangGraph puts those of a history that were missing behind those that were there.
     """
-    keys = [_key(one.stored) for one in archived]
+    keys = [_type_and_id(one.stored) for one in archived]
     times, place_of = Counter(keys), {key: at for at, key in enumerate(keys)}
     places, at = list[int](), -1
     for message in messages:
@@ -161,12 +165,14 @@ def _places(
 
     With `begun` the first message is known to have begun a turn, and is no summary.
     """
-    once = {key for key, n in Counter(_key(one.stored) for one in archived).items() if n == 1}
-    once &= {_key(message) for message in plain}
-    all_once = all(_key(message) in once for message in plain)
+    once = {
+        key for key, n in Counter(_type_and_id(one.stored) for one in archived).items() if n == 1
+    }
+    once &= {_type_and_id(message) for message in plain}
+    all_once = all(_type_and_id(message) in once for message in plain)
 
     def symbol(message: Message) -> Any:
-        key = _key(message)
+        key = _type_and_id(message)
         return key if all_once or key in once else fingerprint(identity(message))
 
     before, now = [symbol(one.shown) for one in archived], [*map(symbol, plain)]
@@ -200,7 +206,9 @@ def _asked(archived: Sequence[_Archived], first: int, end: int) -> int:
 
 def _is_edited(message: Message, original: _Archived) -> bool:
     """Tell whether a message differs from the archived one, as it is stored or as users see it."""
-    if _key(message) != _key(original.stored) and identity(message) == identity(original.shown):
+    if _type_and_id(message) != _type_and_id(original.stored) and identity(message) == identity(
+        original.shown
+    ):
         return False  # a client may leave out more than the ids
     if message.type == "tool" and message.name in MEMORY_TOOLS:
         return False  # it quotes what may be erased since
@@ -252,7 +260,7 @@ def _unknown(
     archived: Sequence[_Archived],
 ) -> tuple[BaseMessage, ...]:
     """Return those that no turn has, but for those before all known ones."""
-    ids = {_key(one.stored) for one in archived}
+    ids = {_type_and_id(one.stored) for one in archived}
     first = min(places, default=0)
     return tuple(
         message
@@ -269,6 +277,6 @@ def identity(message: Message) -> list[Any]:
     return [message.type, words, called]
 
 
-def _key(message: Message) -> tuple[str, str | None]:
+def _type_and_id(message: Message) -> tuple[str, str | None]:
     """Return by what a message is known, if no other one has it."""
     return message.type, message.id

@@ -314,14 +314,14 @@ def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts
     key = key_of(state, runtime, frame.settings)
     cache, number = _cache_of(key, state, parts), state.get("turn", 0)
     efforts = memberships(state.get("active_effort"), state.get("events", ()))
-    now = StoredTurn(number, _whole(cache, state), at="", efforts=efforts)
+    now = StoredTurn(number, _with_left(cache, state), at="", efforts=efforts)
     # A turn may run again after its commit; it then follows the turn before it.
     tip = replace(key.tip, turn=min(key.tip.turn, number - 1))
     view = replace(cache.past, tip=tip, running=now, read=cache.read())
     return _running_turn(state, parts, frame, cache, view)
 
 
-def _whole(cache: TurnCache, state: TurnState) -> tuple[Message, ...]:
+def _with_left(cache: TurnCache, state: TurnState) -> tuple[Message, ...]:
     """Return the messages of the running turn as they were sent, those that left included."""
     messages, last = cache.stored(running(state)), state.get("part", "")
     if not last:

@@ -69,7 +69,7 @@ def test_a_line_says_how_the_user_began() -> None:
     long = HumanMessage("word\n" * 40)
     turn = StoredTurn(3, (long,), "2026-01-01T10:00:00.000Z", efforts=("a",), id="id")
 
-    line = look._line(turn)
+    line = look._turn_line(turn)
 
     assert (line.turn, line.efforts, line.at) == (3, ("a",), "2026-01-01T10:00:00.000Z")
     assert line.said == "word " * 12 + "…"
@@ -77,7 +77,7 @@ def test_a_line_says_how_the_user_began() -> None:
 
 def test_a_turn_without_user_message_has_an_empty_line() -> None:
     """A turn of which nothing is left still has its line."""
-    line = look._line(StoredTurn(1, (), "", status="aborted", id="id"))
+    line = look._turn_line(StoredTurn(1, (), "", status="aborted", id="id"))
 
     assert (line.said, line.status) == ("", "aborted")
 
