@@ -27,6 +27,7 @@ from .turn.arrivals import (
     SplitInput,
     results_of_client,
     split_input,
+    standing,
     turn_numbers,
 )
 from .turn.langchain_messages import kept_in_state
@@ -79,7 +80,7 @@ def begin_turn(
             efforts = parts.surfaced(efforts, past(archive, session, Tip()), question, runtime)
         turns = {**arrived.kept_turns(efforts.turn - 1, window), efforts.turn: arrived.new}
         messages = [message for messages in turns.values() for message in messages]
-        messages = [*arrived.standing(messages), *messages]
+        messages = [*standing(arrived.past, messages), *messages]
         # What is new is accepted up to its last message, even one that a model wrote.
         asked = {**turn_numbers(turns), str(arrived.new[-1].id): efforts.turn}
         update = settled | efforts_update(efforts) | {"turn": efforts.turn, "asked": asked}

@@ -67,6 +67,7 @@ function happened(event) {
   if (event.type === "searched") return ["search", names.length ? `found ${names.join(", ")}` : "found nothing"];
   if (event.type === "hinted") return ["hint", `the model was told of ${event.hints.map((hint) => hint.effort || `turn ${hint.turn}`).join(", ")}`];
   if (event.type === "compressed") return [names.join(", "), "older turns became a background and quotes"];
+  if (event.type === "not_compressed") return [names.join(", "), "could not be compressed; tried again later"];
   if (event.type === "paused" || event.type === "switched") return [names.join(", "), event.type === "paused" ? "paused" : "became the active effort"];
   if (event.type === "anchored") return ["state block", "the model wrote it anew"];
   return [names.join(", ") || "memory", event.type];

@@ -98,13 +98,14 @@ class SplitInput:
         turns = {**self.known.turns, **unfinished}
         return dict([*turns.items()][max(0, len(turns) - window) :])
 
-    def standing(self, kept: Iterable[BaseMessage]) -> list[BaseMessage]:
-        """Return the system messages of turns that leave: they hold until they are removed."""
-        ids, old = {message.id for message in kept}, dict[str, BaseMessage]()
-        for message in self.past:
-            if message.type == "system" and message.id not in ids:
-                old.setdefault(str(message.text), message)
-        return [*old.values()]
+
+def standing(past: Iterable[BaseMessage], kept: Iterable[BaseMessage]) -> list[BaseMessage]:
+    """Return the system messages of turns that leave: they hold until they are removed."""
+    ids, old = {message.id for message in kept}, dict[str, BaseMessage]()
+    for message in past:
+        if message.type == "system" and message.id not in ids:
+            old.setdefault(str(message.text), message)
+    return [*old.values()]
 
 
 def split_input(state: TurnState, session: Session, archive: Archive) -> SplitInput:

@@ -21,7 +21,7 @@ from ...memory.state_block import with_blocks
 from ...memory.turn import Session, StoredTurn, Tip
 from ...memory.view import every_turn, past
 from ..turn.langchain_messages import copied
-from .arrivals import SplitInput, boundaries, turn_numbers
+from .arrivals import SplitInput, boundaries, standing, turn_numbers
 from .edits import MOST_TURNS, Compared, identity
 from .langchain_messages import (
     MADE_HERE,
@@ -170,8 +170,8 @@ def state_at(archive: Archive, session: Session, tip: Tip, window: int) -> TurnS
             turns[stored.number] = messages
     messages = [message for turn in turns.values() for message in turn]
     older = (one for one in every_turn(archive, session, tip) if one.number not in turns)
-    said = [one for turn in older for one in turn.messages if one.type == "system"]
-    messages = [*SplitInput(copied(said), [], []).standing(messages), *messages]
+    said = copied([one for turn in older for one in turn.messages if one.type == "system"])
+    messages = [*standing(said, messages), *messages]
     memory = memory_at(archive, session, tip)
     memory.pop("plan", None)  # what is shown may have changed, or no provider has its prefix cached
     archived = messages[-1].id if messages else ""
