@@ -127,7 +127,9 @@ class Target:
                 after["words"] = []
             events.append(after)
         status: Status = "command" if self.turn.status == "command" else "erased"
-        return replace(self.turn, messages=(), events=tuple(events), status=status)
+        old = self.turn
+        left = StoredTurn(old.number, (), old.at, old.efforts, tuple(events), status)
+        return replace(left, id=old.id, parent=old.parent, nonce=old.nonce)
 
     def without(self, turn: StoredTurn, carried: Carried) -> tuple[StoredTurn, Carried]:
         """Return a later turn without what it has from the turn, and what is carried on."""

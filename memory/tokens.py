@@ -181,7 +181,8 @@ def price_of(block: Mapping[str, Any], count: TokenCounter) -> int | None:
     own = count.price(one) if isinstance(count, PricedCounter) else None
     if own is not None:
         return own
-    return count(one.text) if one.text and not one.is_pdf else price(one)
+    says = one.kind == "file" and one.text and not one.is_pdf
+    return count(one.text) if says else price(one)
 
 
 def exact(text: str) -> int:

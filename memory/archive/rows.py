@@ -15,11 +15,14 @@ from ..messages import Message
 from ..serialised import clean, fingerprint, to_dict, to_messages, unserialisable
 from ..state_block import cut_content
 from ..turn import StoredTurn
-from .schema import STORED
+from .schema import STORED, AnyText
 
 _ZIPPED = {one.name for one in STORED.values() if isinstance(one.type, LargeBinary)}
 _PACKED = {one.name for one in STORED.values() if isinstance(one.type, Text)} | _ZIPPED
 """Columns with JSON, and those of them in which it is zlib data."""
+
+
+_TEXTS = [name for name, one in STORED.items() if isinstance(one.type, AnyText)]
 
 
 def plain(value: Any) -> Any:
@@ -43,8 +46,8 @@ def storable(turn: StoredTurn) -> StoredTurn:
         attachments={**turn.attachments, **data_of(contents)},
         events=tuple(events),
         efforts=tuple(dict.fromkeys(efforts)),
-        at=clean(turn.at),
         state=state,
+        **{name: clean(getattr(turn, name)) for name in _TEXTS},
     )
 
 

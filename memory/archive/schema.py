@@ -41,16 +41,18 @@ _ESCAPED = re.compile("%([0-9a-f]{4})")
 """The characters of a name that no database stores, and `%` itself; and how they are escaped."""
 
 
-class _Name(sa.TypeDecorator[str]):
+class AnyText(sa.TypeDecorator[str]):
     """Any text in a column: NUL and surrogates are stored as `%` and four hexadecimal digits."""
 
     impl = sa.String
     cache_ok = True
 
     def process_bind_param(self, value: str | None, _dialect: sa.Dialect) -> str | None:
+        """Return the text as it is stored."""
         return None if value is None else _UNSTORABLE.sub(lambda m: f"%{ord(m[0]):04x}", value)
 
     def process_result_value(self, value: str | None, _dialect: sa.Dialect) -> str | None:
+        """Return the text as it was written."""
         if value is None or "%" not in value:  # a search reads a thousand names
             return value
         return _ESCAPED.sub(lambda m: chr(int(m[1], 16)), value)
@@ -78,7 +80,7 @@ class Listed(sa.TypeDecorator[Sequence[Any]]):
     def process_bind_param(self, value: Sequence[Any] | None, dialect: sa.Dialect) -> Any:
         """Return the values as the database takes them."""
         items = [*(value or ())]
-        if isinstance(self.item, _Name):
+        if isinstance(self.item, AnyText):
             items = [self.item.process_bind_param(item, dialect) for item in items]
         return items if dialect.name == "postgresql" else json.dumps(items, ensure_ascii=False)
 
@@ -111,7 +113,7 @@ class _Hex(sa.TypeDecorator[str]):
 
 
 METADATA = sa.MetaData()
-WORDS = (sa.Text, _Name, sa.LargeBinary, ARRAY)
+WORDS = (sa.Text, AnyText, sa.LargeBinary, ARRAY)
 """The types of columns that hold texts or names of people's."""
 
 _ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")
@@ -143,7 +145,7 @@ version = _table(
 users = _table(
     "users",
     sa.Column("id", _ID, primary_key=True),
-    sa.Column("name", _Name, nullable=False, unique=True),
+    sa.Column("name", AnyText, nullable=False, unique=True),
     sqlite_autoincrement=True,  # the id of a deleted user is never used again
 )
 
@@ -155,7 +157,7 @@ users = _table(
 sessions = _table(
     "sessions",
     sa.Column("id", _ID, primary_key=True),
-    *_required(owner=_ID, name=_Name, thread=_Name, namespace=_Name),
+    *_required(owner=_ID, name=AnyText, thread=AnyText, namespace=AnyText),
     *_required(turns=sa.Integer, newest=_ID),
     sa.Column("reseed", sa.Text),
     sa.Column("rewritten", sa.Integer, nullable=False, default=0),
@@ -180,7 +182,13 @@ runs = _table(
 # texts as they are, short tuples as JSON, others as zlib data of JSON.
 _NAMES = {"id": "hash", "number": "turn"}
 _HINTS = get_type_hints(StoredTurn, include_extras=True)
-_TYPES = {int: sa.Integer, Digest: _Hex, tuple[str, ...]: sa.Text, tuple: sa.LargeBinary}
+_TYPES = {
+    int: sa.Integer,
+    str: AnyText,
+    Digest: _Hex,
+    tuple[str, ...]: sa.Text,
+    tuple: sa.LargeBinary,
+}
 STORED: Mapping[str, sa.Column[Any]] = {
     field.name: sa.Column(
         _NAMES.get(field.name, field.name),
@@ -221,7 +229,7 @@ ANCHOR = (
 # The turns of each effort; ambient turns are under `lineage.AMBIENT`, which no effort is called.
 members = _table(
     "members",
-    *_primary_key(run=_ID, effort=_Name, place=sa.Integer),
+    *_primary_key(run=_ID, effort=AnyText, place=sa.Integer),
     sa.Column("turn", sa.Integer, nullable=False),
     sqlite_with_rowid=False,
 )
@@ -231,7 +239,7 @@ changes = _table(
     "changes",
     *_primary_key(id=_ID),
     *_required(owner=_ID, session=_ID, run=_ID, place=sa.Integer, turn=sa.Integer),
-    *_required(effort=_Name, status=sa.String, at=sa.String, entry=sa.Text),
+    *_required(effort=AnyText, status=sa.String, at=sa.String, entry=sa.Text),
     sa.Index("ebbtide_changes_effort", "run", "effort", "place"),
     sa.Index("ebbtide_changes_place", "run", "place"),
     sa.Index("ebbtide_changes_at", "owner", "status", "at"),
@@ -240,7 +248,7 @@ changes = _table(
 # A compression belongs to the turn after which it was made.
 compressions = _table(
     "compressions",
-    *_primary_key(run=_ID, effort=_Name, place=sa.Integer),
+    *_primary_key(run=_ID, effort=AnyText, place=sa.Integer),
     *_required(turn=sa.Integer, made=sa.LargeBinary),
     sqlite_with_rowid=False,
 )
@@ -258,7 +266,7 @@ vectors, heading_vectors = (
     _table(
         name,
         *_primary_key(id=_ID),
-        *_required(owner=_ID, model=_Name, vector=sa.LargeBinary),
+        *_required(owner=_ID, model=AnyText, vector=sa.LargeBinary),
         sa.Index(f"ebbtide_{name}_owner", "owner", "model", "id"),
     )
     for name in ("vectors", "heading_vectors")
@@ -293,7 +301,7 @@ parts = _table(
 
 memories = _table(
     "memories",
-    *_primary_key(owner=_ID, memory=_Name),
+    *_primary_key(owner=_ID, memory=AnyText),
     sa.Column("session", _ID, index=True),
     *_required(base=sa.Integer, created=sa.String, keywords=sa.Text, accesses=sa.Integer),
     *_required(suppressed=sa.Boolean, withdrawn=sa.Boolean, attended=sa.Boolean),
@@ -302,9 +310,9 @@ memories = _table(
 # The turns that said a fact or a rule of a state block, which is a memory without a session.
 facts = _table(
     "facts",
-    *_primary_key(owner=_ID, memory=_Name, hash=_Hex),
+    *_primary_key(owner=_ID, memory=AnyText, hash=_Hex),
     sa.Column("session", _ID, nullable=False, index=True),
-    *_required(turn=sa.Integer, at=sa.String, field=sa.String, text=sa.Text),
+    *_required(turn=sa.Integer, at=sa.String, field=sa.String, text=AnyText),
 )
 
 # Without the list of pending entries: it takes megabytes, and each search reads all of it.

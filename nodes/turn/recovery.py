@@ -125,8 +125,10 @@ def _edited(archive: Archive, session: Session, tip: Tip, known: Compared) -> Ti
         messages = edits.get(turn.number, turn.messages) if is_turn else turn.messages
         said = known.turns[turn.number] if is_turn and turn.number in edits else ()
         saved = archive.at(session, turn.tip).saved()
-        again = StoredTurn(
-            *(turn.number, messages, turn.at, turn.efforts, turn.events, turn.status),
+        again = replace(
+            turn,
+            messages=messages,
+            content=None,
             state=saved.state if saved else None,
             nonce=archive.keyed_digest(f"{session} {before.id} {turn.id} {digest(messages)}"),
             attachments=data_of(message.content for message in said),

@@ -1,6 +1,6 @@
 """Copying an archive: to the other kind of database and back, stopped and gone on with."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +14,7 @@ from sqlalchemy import update
 
 from ebbtide.memory.archive.folder import export
 from ebbtide.memory.archive.rows import zipped
-from ebbtide.memory.archive.schema import turns
+from ebbtide.memory.archive.schema import STORED, turns
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.archive.transfer import Moved, copy, read
 from ebbtide.memory.attention.law import Memory
@@ -112,17 +112,20 @@ def test_a_session_that_went_on_is_an_error(archive: SqlArchive, another: SqlArc
     assert another.users() == ("ann", "carl")
 
 
-@pytest.mark.parametrize("column", ["events", "state"])
-def test_other_events_or_states_are_an_error(
-    archive: SqlArchive, another: SqlArchive, column: str
+OTHER: Mapping[str, Any] = {"state": None, "efforts": "[]", "nonce": "cd", "events": zipped("[]")}
+CHANGING = {*STORED, "state"} - {"number", "messages", "id", "parent"}  # the id stands for these
+
+
+@pytest.mark.parametrize("name", sorted(CHANGING))
+def test_another_value_in_any_column_is_an_error(
+    archive: SqlArchive, another: SqlArchive, name: str
 ) -> None:
-    """A session whose turn has other events or another state in the target is not there already."""
-    state = {"turn": 1}
-    archive.commit(SESSION, Tip(), replace(turn(1, "", ["a"], [opened("a")]), state=state))
+    """A session whose turn has another value in the target is not there already."""
+    begun = replace(turn(1, "", ["a"], [opened("a")]), nonce="ab", state={"turn": 1})
+    archive.commit(SESSION, Tip(), begun)
     copy(archive, another)
     with another.database.writing() as connection:
-        lost = zipped("[]") if column == "events" else None
-        connection.execute(update(turns).values({column: lost}))
+        connection.execute(update(turns).values({name: OTHER.get(name, "x")}))
 
     with pytest.raises(ArchiveError, match=r"with other turns \(turn 1 "):
         copy(archive, another)
