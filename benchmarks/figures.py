@@ -499,11 +499,11 @@ def _is_number(value: Any) -> bool:
 def _series(figure: Figure, rows: Sequence[Row]) -> list[tuple[str, str, list[Row]]]:
     """Return the label, the column and the rows of each line or group of bars."""
     series: list[tuple[str, str, list[Row]]] = []
-    for turn, y in product(dict.fromkeys(row.get(figure.by, "") for row in rows), figure.y):
-        column = y if len(figure.y) > 1 or not turn else ""
-        members = [row for row in rows if row.get(figure.by, "") == turn]
+    for group, y in product(dict.fromkeys(row.get(figure.by, "") for row in rows), figure.y):
+        column = y if len(figure.y) > 1 or not group else ""
+        members = [row for row in rows if row.get(figure.by, "") == group]
         column = figure.reads.get(column, column)
-        series.append((", ".join(filter(None, (turn, column))), y, members))
+        series.append((", ".join(filter(None, (group, column))), y, members))
     return series
 
 

@@ -79,11 +79,11 @@ class _Session:
         if tip is None:
             return cls(name, 0, 0)
         branch = archive.at(session, tip)
-        records = branch.turns([tip.turn])
+        turns = branch.turns([tip.turn])
         efforts = branch.efforts(0).total
-        if not records:
+        if not turns:
             return cls(name, tip.turn, efforts)
-        return cls(name, tip.turn, efforts, records[0].at, first_words(records[0].messages, _SAID))
+        return cls(name, tip.turn, efforts, turns[0].at, first_words(turns[0].messages, _SAID))
 
     def cells(self) -> tuple[str, str, str, str, str]:
         """Return the row of the table."""

@@ -129,7 +129,7 @@ class Kind:
 
 
 KINDS: Mapping[str, Kind] = {
-    "text": Kind(("text",)),
+    "text": Kind(("text", "output_text")),
     "call": Kind(("tool_use", "tool_call", "invalid_tool_call", "function_call"), speaks=False),
     "thought": Kind(("thinking", "redacted_thinking", "reasoning"), speaks=False),
     "image": Kind(
@@ -143,7 +143,7 @@ KINDS: Mapping[str, Kind] = {
         ),
         _of_pages,
     ),
-    "pdf": Kind((), _of_pages, "pdf_inputs", "pdf_tool_message"),  # a file, by its data
+    "pdf": Kind((), None, "pdf_inputs", "pdf_tool_message"),  # a file, by its data
     "audio": Kind(("audio", "input_audio", "audio_url"), _of_seconds, "audio_inputs"),
     "video": Kind(("video", "video_url", "input_video"), _of_seconds, "video_inputs"),
     "other": Kind(),

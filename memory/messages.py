@@ -93,10 +93,6 @@ def reworded(content: Any, words: str) -> Any:
     return [*thoughts, {"type": "text", "text": words}] if words.strip() else thoughts
 
 
-_TEXTS = frozenset({"text", "output_text"})
-"""Types of content blocks with the words of an answer."""
-
-
 _THOUGHTS_BESIDE = frozenset(
     {
         *("reasoning", "reasoning_content", "reasoning_details"),
@@ -137,7 +133,7 @@ def without_thoughts(message: Message) -> Message:
     if isinstance(content, list) and "thought" in map(kind_of, content):
         # Adapters add the calls again.
         blocks = [block for block in content if kind_of(block) not in {"thought", "call"}]
-        if all(isinstance(block, str) or block.get("type") in _TEXTS for block in blocks):
+        if all(kind_of(block) == "text" for block in blocks):
             new["content"] = [*map(without_id, blocks)]
     return message.model_copy(update=new) if new else message
 
@@ -148,6 +144,8 @@ def with_content(message: M, content: Any) -> M:
     >>> with_content(HumanMessage("hi", id="1"), "hello").content
     'hello'
     """
+    if content is message.content:
+        return message
     return message.model_copy(update={"content": content})
 
 
@@ -243,8 +241,8 @@ def block_text(block: Any) -> str:
     if isinstance(block, str):
         return block
     kind = block.get("type", "content") if isinstance(block, Mapping) else "content"
-    if kind in ("text", "refusal"):
-        return str(block.get(kind, ""))
+    if kind_of(block) == "text" or kind == "refusal":
+        return str(block.get("refusal" if kind == "refusal" else "text", ""))
     one = attachment(block)
     if one is None or kind == "image_generation_call":
         speaks = one is None and KINDS[kind_of(block)].speaks

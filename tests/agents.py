@@ -62,7 +62,7 @@ class Talk:
         found: dict[str, Any] = await self.agent.ainvoke({"messages": words}, THREAD)
         return found
 
-    def records(self, values: dict[str, Any]) -> tuple[StoredTurn, ...]:
+    def turns(self, values: dict[str, Any]) -> tuple[StoredTurn, ...]:
         """Return the turns that a state can see."""
         tip, sessions = tip_in(values), [Session(user, "") for user in self.archive.users()]
         if not tip.turn:  # the first turn was cut short
@@ -72,7 +72,7 @@ class Talk:
 
     def said(self, values: dict[str, Any]) -> list[str]:
         """Return the user messages of the turns that a state can see."""
-        messages = [m for turn in self.records(values) for m in turn.messages]
+        messages = [m for turn in self.turns(values) for m in turn.messages]
         return [text(m) for m in messages if m.type == "human"]
 
     @property

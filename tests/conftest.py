@@ -156,9 +156,9 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
             rest = tuple((name, id(given[name])) for name in given if name not in _IN_TURN)
             alike[item.path, item.name.partition("[")[0], rest].append(item)
     numbers = defaultdict[Path, Iterator[int]](count)
-    for (path, name, _), turn in alike.items():
-        del turn[crc32(f"{name} {next(numbers[path])}".encode()) % len(turn)]
-        for item in turn:
+    for (path, name, _), group in alike.items():
+        del group[crc32(f"{name} {next(numbers[path])}".encode()) % len(group)]
+        for item in group:
             item.add_marker(pytest.mark.soak)
 
 

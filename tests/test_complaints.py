@@ -61,7 +61,7 @@ def test_history_is_kept(tmp_path: Path) -> None:
 
     states = [here.say(words) for words in (LONG, "second", "done")]
 
-    kept = [text(m) for turn in here.records(states[-1]) for m in turn.messages]
+    kept = [text(m) for turn in here.turns(states[-1]) for m in turn.messages]
     assert [words for words in kept if words in {LONG, "second", "done", "x", "y", "z"}] == [
         *(LONG, "x", "second", "y", "done", "z"),
     ]
@@ -76,7 +76,7 @@ def test_failed_summary_is_no_summary(tmp_path: Path) -> None:
     state = here.say("done")
 
     assert state["memory"]["summaries"] == {}
-    assert {event["type"] for event in here.records(state)[-1].events} == {
+    assert {event["type"] for event in here.turns(state)[-1].events} == {
         "sent",
         "context",
         "asked",
@@ -104,7 +104,7 @@ def test_open_call_does_not_block(tmp_path: Path) -> None:
 
     state = here.say("next")
 
-    assert [turn.status for turn in here.records(state)] == ["aborted", "done"]
+    assert [turn.status for turn in here.turns(state)] == ["aborted", "done"]
     assert orphans(here.last) == 0
 
 
@@ -278,7 +278,7 @@ def test_what_happens_is_told(tmp_path: Path) -> None:
 
     states = [here.say(words) for words in (LONG, "done")]
 
-    types = [event["type"] for turn in here.records(states[-1]) for event in turn.events]
+    types = [event["type"] for turn in here.turns(states[-1]) for event in turn.events]
     events = [kind for kind in types if kind not in {"dated", "fixed", "sent"}]
     assert events == ["opened", "context", "concluded", "asked", "context"]
     assert [len(state["memory"]["banners"]) for state in states] == [1, 1]
@@ -370,7 +370,7 @@ def test_topics_do_not_mix(tmp_path: Path) -> None:
     )
     states = [here.say(words) for words in ("small talk", LONG, "done", *["more talk"] * 4)]
 
-    turns = here.records(states[-1])
+    turns = here.turns(states[-1])
     assert [turn.efforts for turn in turns] == [(), ("a",), ("a",), *[()] * 4]
     tip = turns[-1].tip
     archive = DiskArchive(tmp_path)

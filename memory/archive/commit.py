@@ -1,4 +1,4 @@
-"""Committing a turn: its turn and the rows that are derived from it, in one transaction.
+"""Committing a turn: its row and the rows that are derived from it, in one transaction.
 
 All that grows with its messages is computed before the transaction (`Prepared`).
 """

@@ -148,7 +148,7 @@ class _Known:
 
     def store(self, memory_id: str, item: Item, lineage: Lineage, turn: StoredTurn) -> None:
         """Store an item that a turn said."""
-        text = clean(item.text)
+        text = _storable(item.text)
         values = {"session": lineage.session.id, "turn": turn.number, "at": turn.at}
         values |= {"field": item.field, "text": text}
         key = {"owner": self.user, "memory": memory_id, "hash": turn.id}
@@ -182,7 +182,7 @@ def reword(connection: Connection, name: str, memory_id: str, text: str) -> bool
     """Give a remembered item of a user another wording; tell whether it is known."""
     user = connection.execute(select(users.c.id).where(users.c.name == name)).scalar() or 0
     own = facts.c.owner == user, facts.c.memory == memory_id
-    if not connection.execute(update(facts).where(*own).values(text=clean(text))).rowcount:
+    if not connection.execute(update(facts).where(*own).values(text=_storable(text))).rowcount:
         return False
     _set_keywords(connection, user, memory_id, text)
     return True
@@ -199,6 +199,11 @@ def forget(connection: Connection, user: int, *origins: Any) -> None:
             _set_keywords(connection, user, memory_id, left[memory_id][0].text)
         else:
             connection.execute(delete(memories).where(*row_of(user, memory_id)))
+
+
+def _storable(text: str) -> str:
+    """Return a text without NUL, which PostgreSQL does not store."""
+    return str(clean(text)).replace("\0", "\ufffd")
 
 
 def _set_keywords(connection: Connection, user: int, memory_id: str, text: str) -> None:

@@ -63,7 +63,7 @@ def _files(session: WholeSession) -> dict[str, list[Mapping[str, Any]]]:
         if not efforts or any(not name for name, _, _ in kept(turn)):
             files[_RAW].append(_exported(narrowed(turn, "")))
     files["compressed.jsonl"] = [
-        {"id": number, **as_data(compression)} for number, compression in session.compressions
+        {"id": turn_id, **as_data(compression)} for turn_id, compression in session.compressions
     ]
     files["extractions.jsonl"] = [*session.extractions]
     return files

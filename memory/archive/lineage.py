@@ -509,5 +509,5 @@ def listed_under(turn: StoredTurn) -> tuple[str, ...]:
 
 
 def is_ambient(turn: StoredTurn) -> bool:
-    """Tell whether a turn is a turn of no effort."""
+    """Tell whether a turn belongs to no effort."""
     return not turn.efforts and turn.status != "command"

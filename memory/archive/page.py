@@ -44,7 +44,7 @@ def manifest(stored_turns: Sequence[StoredTurn]) -> str:
     """Return the efforts of a session as YAML, an entry for each, in the order of their opening.
 
     An effort stands there as the newest branch left it, one that only other branches have as those
-    did. `turns` are in the order of their commit.
+    did. The turns are in the order of their commit.
     """
     newest = _branch(stored_turns)
     ids = {turn.id for turn in newest}

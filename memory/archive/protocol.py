@@ -197,7 +197,7 @@ class Archive(Protocol):
     def commit(
         self, session: Session, tip: Tip, turn: StoredTurn, embedder: Embedder | None = None
     ) -> StoredTurn:
-        """Store a turn after `tip`, and return its turn. Committing it again changes nothing.
+        """Store a turn after `tip`, and return it as stored. Committing it again changes nothing.
 
         A turn with the status `command` is not counted as a turn. After a thread was copied, a
         turn may follow one of another session of the user. One transaction stores the turn, its

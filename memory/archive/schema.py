@@ -312,7 +312,7 @@ facts = _table(
     "facts",
     *_primary_key(owner=_ID, memory=AnyText, hash=_Hex),
     sa.Column("session", _ID, nullable=False, index=True),
-    *_required(turn=sa.Integer, at=sa.String, field=sa.String, text=AnyText),
+    *_required(turn=sa.Integer, at=sa.String, field=sa.String, text=sa.Text),
 )
 
 # Without the list of pending entries: it takes megabytes, and each search reads all of it.

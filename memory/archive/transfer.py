@@ -105,7 +105,7 @@ class WholeSession:
         return fresh
 
     def _prepared(self) -> list[Prepared]:
-        """Prepare the turns, as commits of their turns."""
+        """Prepare the turns, as if each were committed."""
         prepared = []
         for turn in self.turns:
             try:
@@ -269,8 +269,8 @@ def _write_turns(connection: Connection, session: SessionRow, prepared: Sequence
 
 def _write_extras(scope: Scope, data: WholeSession) -> None:
     """Store everything but the turns."""
-    for number, compression in data.compressions:
-        lineage = scope.lineage(Tip(compression.turn, number))
+    for turn_id, compression in data.compressions:
+        lineage = scope.lineage(Tip(compression.turn, turn_id))
         scope.add_compression(lineage.segments[0], compression_row(compression))
     for entry in data.extractions:
         scope.log(zipped_json(entry))

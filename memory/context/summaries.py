@@ -57,9 +57,9 @@ def summary_notes(
     earlier = [line for name, line in lines.items() if name in elsewhere]
     own = [line for name, line in lines.items() if name not in elsewhere]
     texts = [
-        render(prompt, quote="\n".join(turn))
-        for prompt, turn in (("earlier_sessions", earlier), ("memory", own))
-        if turn
+        render(prompt, quote="\n".join(quoted))
+        for prompt, quoted in (("earlier_sessions", earlier), ("memory", own))
+        if quoted
     ]
     if older or unnamed:
         more = render("unnamed_efforts", efforts=unnamed) if unnamed else ""

@@ -134,8 +134,8 @@ def turn_parts(work: RunningTurn, turn: StoredTurn, plan: Plan) -> list[Part]:
     if turn.is_committed and turn.is_aborted:
         pieces.append((name, work.fences.note(render("broken_off", turn=turn.number))))
     parts: list[Part] = []
-    for part_name, new in groupby(pieces, key=itemgetter(0)):
-        parts.append(Part.of(part_name, map(itemgetter(1), new), work.count, turn.number))
+    for part_name, same_part in groupby(pieces, key=itemgetter(0)):
+        parts.append(Part.of(part_name, map(itemgetter(1), same_part), work.count, turn.number))
     return parts
 
 

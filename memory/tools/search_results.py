@@ -352,11 +352,11 @@ def _covered(quote: Recalled, above: Iterable[Recalled]) -> bool:
     )
 
 
-def _hours(turns: Iterable[Sequence[_Range]], zone: str) -> set[int]:
+def _hours(shown: Iterable[Sequence[_Range]], zone: str) -> set[int]:
     """Return the turns that are of the same day as another one shown, some hours apart."""
     times = {
         one.turn.number: local(one.turn.at, zone)
-        for ranges in turns
+        for ranges in shown
         for one in ranges
         if one.turn.at
     }

@@ -18,7 +18,7 @@ from ...memory.archive.protocol import Archive
 from ...memory.attachments import complete, data_of, references, referring, without_texts
 from ...memory.dates import stamped
 from ...memory.fences import without_reserved_name
-from ...memory.messages import unanswered
+from ...memory.messages import unanswered, with_content
 from ...memory.serialised import clean
 from ...memory.state_block import as_users_see
 from ...memory.tool_names import MEMORY_TOOLS
@@ -190,7 +190,9 @@ def kept_in_state(
     if texts := data_of([message.content for message in messages]):
         archive.attach(session, texts)
     return [
-        message if isinstance(message.content, str) else _with(message, referring(message.content))
+        message
+        if isinstance(message.content, str)
+        else with_content(message, referring(message.content))
         for message in messages
     ]
 
@@ -205,7 +207,7 @@ def archived(messages: Sequence[_Message]) -> list[_Message] | None:
     after = [
         message
         if isinstance(message.content, str)
-        else _with(message, without_texts(message.content))
+        else with_content(message, without_texts(message.content))
         for message in messages
     ]
     is_same = all(new is old for new, old in zip(after, messages, strict=True))
@@ -232,10 +234,6 @@ def completed(
         return [*messages]
     texts = data_of([message.content for message in running])
     rest = archive.attachments(session, [digest for digest in digests if digest not in texts])
-    return [_with(message, complete(message.content, {**texts, **rest})) for message in messages]
-
-
-def _with(message: _Message, content: object) -> _Message:
-    if content is message.content:
-        return message
-    return message.model_copy(update={"content": content})
+    return [
+        with_content(message, complete(message.content, {**texts, **rest})) for message in messages
+    ]

@@ -40,8 +40,7 @@ def readable(message: BaseMessage) -> BaseMessage:
     for name, (checked, field) in _fields(type(message)).items():
         value = getattr(message, name)
         try:
-            if (read := checked.validate_python(value)) != value:
-                right[name] = read
+            checked.validate_python(value, strict=True)
         except ValidationError:
             if name == "id" or field.is_required():
                 right[name] = _text(value)

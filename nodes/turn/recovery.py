@@ -20,13 +20,13 @@ from ...memory.serialised import digest, stored_form
 from ...memory.state_block import with_blocks
 from ...memory.turn import Session, StoredTurn, Tip
 from ...memory.view import every_turn, past
-from ..turn.langchain_messages import copied
 from .arrivals import SplitInput, boundaries, standing, turn_numbers
 from .edits import MOST_TURNS, Compared, identity
 from .langchain_messages import (
     MADE_HERE,
     cleaned,
     closed,
+    copied,
     question_start,
     stored_messages,
     time_of,
@@ -81,12 +81,14 @@ def _replacing(
         raise TipNotFoundError(tip.id, tip.turn)
     original = turns[-1]
     parent = Tip(original.number - 1, original.parent)
+    # The state blocks, which users do not see, as the archive has them.
+    hidden = {one.id: one.content for one in original.messages if one.id}
     efforts = tuple(dict.fromkeys((*turn.efforts, *original.efforts)))
     keeps_status = not turn.events and original.status != "erased"
     again = replace(
         turn,
         number=original.number,
-        messages=_with_blocks_again(turn.messages, [original]),
+        messages=with_blocks(turn.messages, hidden),
         events=(*original.events, *turn.events),
         efforts=efforts if turn.events else original.efforts,
         status=original.status if keeps_status else turn.status,
@@ -135,14 +137,6 @@ def _edited(archive: Archive, session: Session, tip: Tip, known: Compared) -> Ti
         )
         after = commit(archive, session, before, again).tip
     return after or tip
-
-
-def _with_blocks_again(
-    messages: Sequence[Message], turns: Sequence[StoredTurn]
-) -> tuple[Message, ...]:
-    """Return messages with the state blocks, hidden from users, that the archive has of them."""
-    archived = (message for turn in turns for message in turn.messages)
-    return with_blocks(messages, {one.id: one.content for one in archived if one.id})
 
 
 def _before_turn(history: Sequence[Message], turn: Sequence[Message]) -> int | None:

@@ -125,7 +125,7 @@ def main(place: Place, durability: Durability, kills: int, seed: int) -> None:
     with opened(place) as chat:
         last = f"{len(noted(place.root / 'said'))} {WORDS}"
         state = chat.agent.invoke({"messages": last}, CONFIG, durability=durability)
-        messages, turns = Stage(chat, CONFIG).read(), chat.records(state)
+        messages, turns = Stage(chat, CONFIG).read(), chat.turns(state)
     found = {
         "said": [*noted(place.root / "said"), last],
         "answered": noted(place.root / "answered"),

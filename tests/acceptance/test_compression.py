@@ -304,9 +304,9 @@ def test_what_leaves_is_named(tmp_path: Path) -> None:
     rules = [f"The limit of queue {n} must be {n * 10} orders a minute." for n in range(60)]
     settings = Settings(context_budget=4_000)
     here = begun(tmp_path, quoting(*rules, kind="constraint"), settings=settings)
-    turns = [" ".join(rules[at : at + 10]) for at in range(0, 60, 10)]
+    groups = [" ".join(rules[at : at + 10]) for at in range(0, 60, 10)]
 
-    last = talked(here, *turns, turns=14)
+    last = talked(here, *groups, turns=14)
 
     gone = [rule for rule in rules if rule not in last.sent.text]
     said = re.sub("|".join(rules), "", recalled(last.sent))

@@ -65,6 +65,6 @@ def test_what_is_logged_is_printable_and_has_no_secret(monkeypatch: pytest.Monke
     """A key that a provider repeats in its error is hidden in a warning too."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-12345")
     said = ("bad key %s", ("sk-12345\u202eb",), None)
-    turn = logging.LogRecord("ebbtide", logging.WARNING, "", 1, *said)
+    logged = logging.LogRecord("ebbtide", logging.WARNING, "", 1, *said)
 
-    assert PrintableFormatter().format(turn) == r"bad key ***\u202eb"
+    assert PrintableFormatter().format(logged) == r"bad key ***\u202eb"

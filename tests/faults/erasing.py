@@ -152,7 +152,7 @@ def talked(place: Place, turn: int) -> list[str]:
     with opened(place) as chat:
         chat.model.answers = ["On we go."]
         state = chat.say("And?", CONFIG)
-        turns, branches = chat.records(state), chat.branches
+        turns, branches = chat.turns(state), chat.branches
         fatal = [f"{f.where}: {f.what}" for f in chat.archive.verify(SESSION) if f.fatal]
     wanted = {
         "turn": (state["memory"]["turn"], branches) == (turn, 1),

@@ -107,7 +107,7 @@ def work(place: Place, durability: Durability, chance: random.Random) -> None:
 def erase_one(chat: Talk, erased: Path, chance: random.Random) -> None:
     """Erase an old turn, noting before what it said; what was cut off is often done again."""
     values, known = state(chat), lines(erased)
-    turns = chat.records(values) if values else ()
+    turns = chat.turns(values) if values else ()
     whole = [one for one in turns[:-2] if one.status != "erased" and asked_in(one)]
     if known and chance.random() < 0.5:
         erase(chat.agent, CONFIG, known[-1]["turn"])
@@ -176,7 +176,7 @@ def report(place: Place, durability: Durability) -> dict[str, int]:
         for turn in {one["turn"] for one in erased}:
             erase(chat.agent, CONFIG, turn)
         values = state(chat)
-        turns = chat.records(values)
+        turns = chat.turns(values)
         findings = chat.archive.verify(SESSION)
         made = [chat.archive.at(SESSION, tip_in(values)).compression(one) for one in efforts(turns)]
     gone = {turn for one in erased for turn in one["asked"]}

@@ -54,7 +54,7 @@ def test_a_stored_compression_is_taken_up(place: Place, after: str, again: Any) 
         state = chat.agent.invoke(again, THREAD)
 
         last = chat.say("And now?")
-        turns, findings, passes = chat.records(last), chat.archive.verify(SESSION), logged(chat)
+        turns, findings, passes = chat.turns(last), chat.archive.verify(SESSION), logged(chat)
     turn = before.values["memory"]["turn"] - 1
     assert before.next == ("compress",)
     assert quoted(before.values) == {}
@@ -82,7 +82,7 @@ def test_two_processes_compress_one_thread(place: Place) -> None:
         states = [s.values for s in chat.agent.get_state_history(THREAD) if not s.next]
         last = chat.say("And now?")
         made, findings, passes = stored(chat, last), chat.archive.verify(SESSION), logged(chat)
-        events = [e for r in chat.records(last) for e in r.events if e["type"] == "compressed"]
+        events = [e for r in chat.turns(last) for e in r.events if e["type"] == "compressed"]
         with chat.archive.database.reading() as connection:
             kept = connection.execute(select(compressions)).all()
     assert codes == [0, 0]

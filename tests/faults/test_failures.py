@@ -38,7 +38,7 @@ def test_new_message_after_a_failing_model(tmp_path: Path) -> None:
     state = chat.say("next")
 
     assert chat.said(state) == ["lost?", "next"]
-    assert [turn.status for turn in chat.records(state)] == ["aborted", "done"]
+    assert [turn.status for turn in chat.turns(state)] == ["aborted", "done"]
     *_, lost, note, asked = [message.text for message in chat.last]
     assert (lost, asked) == ("lost?", "next")
     assert "turn 1 ended here without an answer" in note
@@ -65,7 +65,7 @@ def test_same_message_again_after_a_crash(tmp_path: Path) -> None:
     state = chat.agent.invoke({"messages": [question]}, THREAD)
 
     assert state["messages"][-1].text == "answer"
-    assert [turn.status for turn in chat.records(state)] == ["aborted", "done"]
+    assert [turn.status for turn in chat.turns(state)] == ["aborted", "done"]
 
 
 def _one_turn(place: Place, words: str, barrier: Any) -> None:

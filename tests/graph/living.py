@@ -69,7 +69,7 @@ class Life:
     @property
     def report(self) -> Report:
         """The metrics of the whole session."""
-        return report(self.chat.records(self.state))
+        return report(self.chat.turns(self.state))
 
     @property
     def evicted(self) -> list[int]:

@@ -35,7 +35,7 @@ def saying(words: str, fields: dict[str, str]) -> str:
 
 def answers(chat: Talk, values: dict[str, Any]) -> list[str]:
     """Return what the model said in the visible turns, as the archive has it."""
-    messages = [m for turn in chat.records(values) for m in turn.messages]
+    messages = [m for turn in chat.turns(values) for m in turn.messages]
     return [text(m) for m in messages if m.type == "ai"]
 
 
@@ -205,7 +205,7 @@ def test_the_same_block_again_is_no_event(tmp_path: Path) -> None:
 
     states = [chat.say(words) for words in ("one", "two", "three")]
 
-    types = [e["type"] for turn in chat.records(states[-1]) for e in turn.events]
+    types = [e["type"] for turn in chat.turns(states[-1]) for e in turn.events]
     events = [kind for kind in types if kind not in {"dated", "fixed", "sent"}]
     assert events == ["anchored", "context", "context", "context"]
 
@@ -336,7 +336,7 @@ def test_an_answer_that_was_not_archived_keeps_its_block(tmp_path: Path, node: s
 
     state = chat.say("other")
 
-    assert [turn.status for turn in chat.records(state)] == ["done", "done"]
+    assert [turn.status for turn in chat.turns(state)] == ["done", "done"]
     assert answers(chat, state) == [saying("Seen.", FIRST), "Next."]
     assert (state["memory"]["anchor"], shown(state)) == (FIRST, ["Seen.", "Next."])
 
@@ -350,7 +350,7 @@ def test_a_turn_that_is_broken_off_keeps_its_block(tmp_path: Path) -> None:
 
     state = chat.say("other")
 
-    assert [turn.status for turn in chat.records(state)] == ["aborted", "done"]
+    assert [turn.status for turn in chat.turns(state)] == ["aborted", "done"]
     assert answers(chat, state) == [saying("Looking.", FIRST), "Next."]
     assert state["memory"]["anchor"] == FIRST
     assert shown(state) == ["Looking.", "Next."]

@@ -98,7 +98,7 @@ def test_equal_system_messages_are_one(tmp_path: Path) -> None:
         (RULE,)
     }
     assert len([m for m in state["messages"] if m.type == "system"]) < 20
-    assert [m.type for m in chat.records(state)[9].messages] == ["system", "human", "ai"]
+    assert [m.type for m in chat.turns(state)[9].messages] == ["system", "human", "ai"]
 
 
 def test_branch_before_a_system_message_does_not_have_it(tmp_path: Path) -> None:

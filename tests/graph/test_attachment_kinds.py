@@ -86,7 +86,7 @@ def test_block(tmp_path: Path, kind: str) -> None:
         state = chat.agent.invoke(cast("Any", {"messages": [said]}), THREAD)
 
     own, later, _, back = (sent.messages for sent in chat.model.sent)
-    turn, *_ = chat.records(state)
+    turn, *_ = chat.turns(state)
     counted = next(event["tokens"]["turn"] for event in turn.events if event["type"] == "sent")
     found = commands.search(chat.agent, THREAD, name.split()[-1])["results"]
     assert counted >= (_LEAST[known.kind] if known and not known.text else 20)

@@ -87,7 +87,7 @@ def test_same_picture_sent_again_is_no_edit(tmp_path: Path) -> None:
     state = chat.agent.invoke({"messages": [asked, HumanMessage("Really?", id="q2")]}, THREAD)
 
     assert (state["memory"]["turn"], chat.branches) == (2, 1)
-    assert [turn.number for turn in chat.records(state)] == [1, 2]
+    assert [turn.number for turn in chat.turns(state)] == [1, 2]
     assert DATA not in str(state)
 
 
@@ -110,7 +110,7 @@ def test_block_that_nobody_writes_blocks_no_thread(tmp_path: Path, block: Any) -
     state = chat.say("What did I send?")
 
     assert state["messages"][-1].text == "Nothing."
-    assert len(chat.records(state)) == 2
+    assert len(chat.turns(state)) == 2
 
 
 def test_facts_that_a_client_sends_do_not_count(tmp_path: Path) -> None:

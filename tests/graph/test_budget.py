@@ -63,7 +63,7 @@ def test_the_pointer_of_the_running_turn_resolves(tmp_path: Path) -> None:
         settings=Settings(context_budget=BUDGET, compression="off"),
     )
     state = chat.say("Look it up.")
-    (turn,) = chat.records(state)
+    (turn,) = chat.turns(state)
     log = plain(turn.messages)
     read = str(chat.last[-1].content)
 

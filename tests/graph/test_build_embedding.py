@@ -94,7 +94,7 @@ def test_parent_graph_of_a_model_that_repeats_ids(tmp_path: Path) -> None:
     for number in range(8):
         state = chat.say(f"Question {number}?")
 
-    said = [text(message) for turn in chat.records(state) for message in turn.messages]
+    said = [text(message) for turn in chat.turns(state) for message in turn.messages]
     turns = [[f"Question {number}?", f"Answer {number}."] for number in range(8)]
     assert said == [*chain.from_iterable(turns)]
 
@@ -107,7 +107,7 @@ def test_parent_hands_over_its_whole_history(tmp_path: Path) -> None:
 
     state = chat.agent.invoke({"messages": history}, THREAD)
 
-    said = [m.content for m in chat.records(state)[-1].messages]
+    said = [m.content for m in chat.turns(state)[-1].messages]
     assert said == ["from another agent", "two", "b"]
 
 
@@ -149,7 +149,7 @@ def test_tool_answers_with_a_command(tmp_path: Path) -> None:
 
     state = chat.say("do it")
 
-    (turn,) = chat.records(state)
+    (turn,) = chat.turns(state)
     assert [m.text for m in chat.last[-1:]] == ["done"]
     assert [m.type for m in turn.messages] == ["human", "ai", "tool", "ai"]
 
@@ -240,7 +240,7 @@ async def test_a_tool_that_answers_directly_ends_the_turn(tmp_path: Path) -> Non
     states.append(chat.say("third"))
 
     assert [state["messages"][-1].text for state in states] == ["one", "two", "three"]
-    assert [turn.status for turn in chat.records(states[-1])] == ["done"] * 3
+    assert [turn.status for turn in chat.turns(states[-1])] == ["done"] * 3
     assert orphans(chat.last) == 0
 
 
@@ -253,7 +253,7 @@ async def test_what_ran_beside_a_tool_that_waits_is_kept(tmp_path: Path, way: st
 
     state = await chat.say_by(way, "Forget it")
 
-    broken, _ = chat.records(state)
+    broken, _ = chat.turns(state)
     results = {m.name: text(m) for m in broken.messages if m.type == "tool"}
     assert results["where"] == "turn 1 of t, call_2_where"
     assert "No result was kept" in results["approve"]
@@ -273,7 +273,7 @@ def test_two_tools_wait_for_their_answers(tmp_path: Path) -> None:
     results = [message.text for message in state["messages"] if message.type == "tool"]
     assert sorted(results) == ["build: build it", "deploy: deploy it"]
     assert state["messages"][-1].text == "finished"
-    assert chat.records(state)[0].status == "done"
+    assert chat.turns(state)[0].status == "done"
 
 
 OPENING = call("open_effort", name="a")

@@ -153,5 +153,5 @@ async def test_a_run_that_is_cancelled_can_be_gone_on_with(
 
     state = await chat.agent.ainvoke(given, THREAD)
 
-    found = [(text(turn.messages[0]), turn.status) for turn in chat.records(state)]
+    found = [(text(turn.messages[0]), turn.status) for turn in chat.turns(state)]
     assert (found, state["messages"][-1].text, orphans(chat.last)) == (kept, "here I am", 0)

@@ -180,7 +180,7 @@ def test_variables_that_are_no_settings_are_told_and_ignored(
     config = load({}, directory=tmp_path)
 
     assert (config.settings, config.sources) == (Settings(), {})
-    assert [turn.getMessage() for turn in caplog.records] == [
+    assert [one.getMessage() for one in caplog.records] == [
         "EBBTIDE_MODLE is no setting of Ebbtide and is ignored. did you mean 'model'?"
     ]
 

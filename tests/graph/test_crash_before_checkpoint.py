@@ -129,7 +129,7 @@ def test_what_faded_in_a_turn_that_the_archive_has_stays_gone(tmp_path: Path) ->
 
     state = chat.say("next")
 
-    collapsed = [e for r in chat.records(state) for e in r.events if e["type"] == "collapsed"]
+    collapsed = [e for r in chat.turns(state) for e in r.events if e["type"] == "collapsed"]
     assert (state["memory"]["expanded"], len(collapsed)) == ({}, 1)
     assert chat.said(state)[-2:] == ["and now?", "next"]
 

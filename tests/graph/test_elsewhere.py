@@ -87,5 +87,5 @@ def test_the_turn_that_looked_is_shown_again_as_it_was(tmp_path: Path) -> None:
     state = chat.say("Thank you.", thread("b"))
 
     assert answers(chat) == before
-    assert LONG_ENOUGH not in str(chat.records(state))
-    assert SUMMARY["summary"] not in str(chat.records(state))
+    assert LONG_ENOUGH not in str(chat.turns(state))
+    assert SUMMARY["summary"] not in str(chat.turns(state))

@@ -52,7 +52,7 @@ def test_full_history_is_what_an_agent_without_a_memory_sends(tmp_path: Path) ->
         last.append(sent(plain.sent[-1]))
         state = ours.say(words)
 
-    found = report(ours.records(state))
+    found = report(ours.turns(state))
     assert [turn.last_full_history for turn in found.turns] == last
     assert found.full_history == sum(map(sent, plain.sent))
 

@@ -91,7 +91,7 @@ def test_any_conversation(turns: list[Any], above_the_floor: int) -> None:
         chat, budget = begun(Path(folder), found, script, above_the_floor)
         asked = [asking(words, photos) for words, photos, *_ in turns]
         states = [chat.say(question) for question in asked]
-        kept = [turn.messages for turn in chat.records(states[-1])]
+        kept = [turn.messages for turn in chat.turns(states[-1])]
         chat.archive.close()
 
     assert max(map(tokens, chat.model.sent)) <= budget

@@ -216,7 +216,7 @@ def test_edit_after_the_commit(tmp_path: Path) -> None:
     config = chat.agent.update_state(before, {"messages": edit})
     chat.agent.invoke({"messages": "Really?"}, config)
 
-    edited, *_ = chat.records(chat.agent.get_state(THREAD).values)
+    edited, *_ = chat.turns(chat.agent.get_state(THREAD).values)
     assert text(edited.messages[-1]) == "Almost done."
     assert stones(edited.messages) == [*range(1, 21)]
 
@@ -232,7 +232,7 @@ def test_new_message_in_the_middle(tmp_path: Path) -> None:
 
     state = go_on(chat, {"messages": "What did you find?"})
 
-    first, second = chat.records(state)
+    first, second = chat.turns(state)
     assert (first.status, second.status) == ("aborted", "done")
     assert stones(first.messages) == done == [*range(1, len(done) + 1)]
     assert len(done) >= 15
@@ -268,7 +268,7 @@ def test_interrupt_in_the_middle(tmp_path: Path, *, resumed: bool) -> None:
         state = go_on(chat, {"messages": "No, stop."})
 
     last = ROUNDS if resumed else 20
-    first, *_ = chat.records(state)
+    first, *_ = chat.turns(state)
     assert stones(first.messages) == [*range(1, last + 1)]
     results = [text(m) for m in first.messages if m.name == "ask"]
     assert len(results) == 1
@@ -287,7 +287,7 @@ def test_parallel_result_survives_a_new_message(tmp_path: Path, entry: str) -> N
 
     state = go_on(chat, {"messages": "No, stop."})
 
-    first, _ = chat.records(state)
+    first, _ = chat.turns(state)
     assert stones(first.messages) == [*range(1, 22 if entry == "graph" else 21)]
     assert [orphans(sent.messages) for sent in chat.model.sent] == [0] * 22
 
@@ -324,7 +324,7 @@ def test_rounds_outlive_messages_that_are_removed(tmp_path: Path) -> None:
 
     state = go_on(chat, {"messages": "Hello?"})
 
-    first, second = chat.records(state)
+    first, second = chat.turns(state)
     assert (first.status, second.status) == ("aborted", "done")
     assert stones(first.messages) == [*range(1, there[0])]
     assert chat.archive.verify(SESSION) == ()
@@ -345,7 +345,7 @@ def test_tool_that_removes_all_messages(tmp_path: Path, clearing: str) -> None:
     assert [m.text for m in state["messages"] if m.type == "human"] == [REQUEST]
     assert REQUEST in chat.model.sent[-1].text
     assert [orphans(sent.messages) for sent in chat.model.sent] == [0] * len(chat.model.sent)
-    assert [text(turn.messages[0]) for turn in chat.records(state)] == ["Hello.", REQUEST]
+    assert [text(turn.messages[0]) for turn in chat.turns(state)] == ["Hello.", REQUEST]
     assert stones(records(chat)[0].messages) == [*range(1, 16)]
 
 

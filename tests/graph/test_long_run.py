@@ -106,7 +106,7 @@ def test_every_message_is_in_the_archive(life: Life) -> None:
 def test_every_evicted_effort_is_found_and_comes_back(life: Life) -> None:
     """A search for its topic finds it first, and its log is expanded word for word."""
     chat, end = life.chat, life.chat.agent.get_state(THREAD)
-    turns = chat.records(life.state)
+    turns = chat.turns(life.state)
 
     for number in life.evicted:
         name, first = f"machine-{number:03}", TURNS * number

@@ -109,7 +109,7 @@ def gone_once(asked: list[Any], what: Any, result: Any) -> Any:
 
 def lineage(chat: Talk, state: dict[str, Any]) -> list[list[str]]:
     """Return by turn the kinds of the messages that a state sees."""
-    return [[m.type for m in turn.messages] for turn in chat.records(state)]
+    return [[m.type for m in turn.messages] for turn in chat.turns(state)]
 
 
 def results(state: dict[str, Any]) -> list[str]:
@@ -214,7 +214,7 @@ def test_an_interrupted_run_goes_on_in_another_process(tmp_path: Path, saver: An
     state = approved(there, {"type": "approve"})
 
     assert (referenced(state), orphans(there.last)) == ({"a": 2}, 0)
-    assert len(there.records(state)) == 2
+    assert len(there.turns(state)) == 2
 
 
 def test_what_is_redacted_is_kept_nowhere(tmp_path: Path, saver: Any) -> None:
@@ -225,7 +225,7 @@ def test_what_is_redacted_is_kept_nowhere(tmp_path: Path, saver: Any) -> None:
     state = chat.say("Who am I?")
 
     assert "ann@example.com" not in "".join(sent.text for sent in chat.model.sent)
-    assert text(chat.records(state)[0].messages[0]) == "I am [REDACTED_EMAIL]."
+    assert text(chat.turns(state)[0].messages[0]) == "I am [REDACTED_EMAIL]."
 
 
 def test_calls_are_tried_again(tmp_path: Path, saver: Any) -> None:
@@ -309,7 +309,7 @@ def test_structured_output_by_a_tool(tmp_path: Path, saver: Any, answer: AIMessa
         Sum(value=3),
         Sum(value=4),
     )
-    assert [turn.status for turn in chat.records(state)] == ["done", "done"]
+    assert [turn.status for turn in chat.turns(state)] == ["done", "done"]
     assert [orphans(sent.messages) for sent in chat.model.sent] == [0, 0, 0]
     assert tokens(chat.model.sent[-1]) == state["memory"]["context_report"]["total"]
 
@@ -338,7 +338,7 @@ async def test_structured_output_of_the_provider(tmp_path: Path, way: str) -> No
         Sum(value=3),
         "sums",
     )
-    assert text(chat.records(state)[0].messages[-1]) == '{"value": 3}'
+    assert text(chat.turns(state)[0].messages[-1]) == '{"value": 3}'
 
 
 @dataclass
@@ -646,7 +646,7 @@ async def test_all_of_it_in_an_asynchronous_run(tmp_path: Path) -> None:
         waiting = await chat.agent.ainvoke(given, THREAD, context=Tenant("ann"))
         state = await chat.agent.ainvoke(resume, THREAD, context=Tenant("ann"))
 
-    (turn,) = chat.records(state)
+    (turn,) = chat.turns(state)
     assert waiting["__interrupt__"]
     assert (asked, state["structured_response"], state["cart"]) == ([1, 1], Sum(value=3), ["tea"])
     assert (turn.status, text(turn.messages[0])) == ("done", "I am [REDACTED_EMAIL]. Add.")

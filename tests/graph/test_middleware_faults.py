@@ -49,7 +49,7 @@ def test_a_killed_turn_is_resumed(tmp_path: Path, after: str) -> None:
     state = chat.agent.invoke(None, THREAD)
 
     assert chat.said(state) == ["number 1", "number 2"]
-    assert [turn.status for turn in chat.records(state)] == ["done", "done"]
+    assert [turn.status for turn in chat.turns(state)] == ["done", "done"]
     assert [orphans(sent.messages) for sent in chat.model.sent if sent.messages] == [0] * len(
         chat.model.sent
     )

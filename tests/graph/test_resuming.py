@@ -120,7 +120,7 @@ def test_answered_turn_that_no_run_ended(tmp_path: Path, node: str) -> None:
 
     collapsed = [
         turn.number
-        for turn in chat.records(state)
+        for turn in chat.turns(state)
         if any(event["type"] == "collapsed" for event in turn.events)
     ]
     assert (collapsed, state["memory"]["expanded"]) == ([6], {})

@@ -122,4 +122,4 @@ def test_a_fact_that_a_search_found_is_stored_as_a_reference(tmp_path: Path) -> 
 
     assert FACT in result
     assert FACT not in deleted
-    assert FACT not in repr(talk.records(state)[-1].messages)
+    assert FACT not in repr(talk.turns(state)[-1].messages)

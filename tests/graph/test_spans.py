@@ -158,4 +158,4 @@ def test_another_effort_is_closed_by_its_name(tmp_path: Path) -> None:
 
     state = chat.say_all(("The ledger.", "The gateway.", "The ledger is done."))[-1]
 
-    assert kept(chat.records(state)[-1]) == [("ledger", 0, 3), ("gateway", 3, 6)]
+    assert kept(chat.turns(state)[-1]) == [("ledger", 0, 3), ("gateway", 3, 6)]

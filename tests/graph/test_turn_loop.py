@@ -106,7 +106,7 @@ def test_turn_that_closes_one_and_opens_another_is_in_both(tmp_path: Path) -> No
     chat.say(LONG)
     state = chat.say("a is done, now b")
 
-    assert [turn.efforts for turn in chat.records(state)] == [("a",), ("b", "a")]
+    assert [turn.efforts for turn in chat.turns(state)] == [("a",), ("b", "a")]
 
 
 def test_a_fake_model_is_sent_no_tools(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_calls_after_the_last_round_are_answered_not_run(tmp_path: Path) -> None
     assert [m.type for m in state["messages"][-4:]] == ["ai", "tool", "tool", "ai"]
     assert state["memory"]["open_efforts"] == {}
     assert "limit of 1 for rounds" in state["messages"][-1].text
-    assert chat.records(state)[0].status == "done"
+    assert chat.turns(state)[0].status == "done"
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_odd_user_message_comes_back_equal(tmp_path: Path, content: Any) -> None
 
     state = chat.say(content)
 
-    (turn,) = chat.records(state)
+    (turn,) = chat.turns(state)
     assert turn.messages[0].content == content
     assert state["messages"][-1].text == "seen"
 
@@ -184,7 +184,7 @@ def test_lone_surrogates_are_replaced(tmp_path: Path) -> None:
     state = chat.say("question \ud800")
 
     assert [m.text for m in state["messages"]] == ["question \ufffd", "answer \ufffd"]
-    assert [m.content for m in chat.records(state)[0].messages] == [
+    assert [m.content for m in chat.turns(state)[0].messages] == [
         "question \ufffd",
         "answer \ufffd",
     ]
@@ -210,7 +210,7 @@ def test_deeply_nested_arguments_do_not_break_the_thread(tmp_path: Path, levels:
     state = chat.say("two")
 
     assert chat.said(state) == ["one", "two"]
-    assert "deep" in str(chat.records(state)[0].messages[1])
+    assert "deep" in str(chat.turns(state)[0].messages[1])
 
 
 @pytest.mark.parametrize("thread", [5, 0, UUID(int=7), "a\ud800"])

@@ -15,7 +15,7 @@ MARK = "(redacted: a turn of this effort was erased)"
 
 
 def record(turn: StoredTurn) -> StoredTurn:
-    """Return a group as a record."""
+    """Return a turn as one that is stored."""
     return replace(turn, id=f"id{turn.number}")
 
 

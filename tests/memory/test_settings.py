@@ -42,7 +42,7 @@ def test_a_key_that_is_nearly_a_setting_is_told(caplog: pytest.LogCaptureFixture
     context = {"decay_treshold": 3, "tenant": "x", "user": "ann"}
 
     assert resolve(context, Settings()) == Settings()
-    (warning,) = [turn.getMessage() for turn in caplog.records]
+    (warning,) = [one.getMessage() for one in caplog.records]
     assert "'decay_treshold'" in warning
     assert "did you mean 'decay_threshold'?" in warning
 

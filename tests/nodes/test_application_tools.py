@@ -76,7 +76,7 @@ def test_an_exception_of_a_tool_ends_the_run(tmp_path: Path, then: str) -> None:
 
     state = chat.agent.invoke(None, THREAD) if then == "resume" else chat.say("well?")
 
-    turns = chat.records(state)
+    turns = chat.turns(state)
     is_resumed = then == "resume"
     assert [one.status for one in turns] == (["done"] if is_resumed else ["aborted", "done"])
     assert [m.type for m in turns[0].messages][:4] == ["human", "ai", "tool", "tool"]
@@ -155,7 +155,7 @@ def test_a_number_beyond_64_bits_is_kept_as_text(tmp_path: Path) -> None:
     chat.say("one")
     state = chat.say("two")
 
-    assert [turn.status for turn in chat.records(state)] == ["done", "done"]
+    assert [turn.status for turn in chat.turns(state)] == ["done", "done"]
     assert str(10**30 + 2) in [m.text for m in state["messages"]]
     assert chat.archive.verify(Session("", "t")) == ()
 
@@ -205,7 +205,7 @@ def test_new_message_while_a_tool_waits(tmp_path: Path) -> None:
 
     state = chat.say("never mind")
 
-    turns = chat.records(state)
+    turns = chat.turns(state)
     assert [turn.status for turn in turns] == ["aborted", "done"]
     assert [m.type for m in turns[0].messages] == ["human", "ai", "tool"]
     assert chat.said(state) == ["deploy it", "never mind"]

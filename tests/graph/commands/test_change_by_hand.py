@@ -230,7 +230,7 @@ def test_a_command_may_come_before_the_first_turn(tmp_path: Path) -> None:
     state = chat.say("go on")
 
     assert (done.turn, state["memory"]["turn"]) == (0, 1)
-    assert chat.records(state)[0].efforts == ("a",)
+    assert chat.turns(state)[0].efforts == ("a",)
 
 
 def test_an_unfinished_turn_is_in_the_way(tmp_path: Path) -> None:
@@ -295,7 +295,7 @@ def test_a_command_stands_after_an_edit_of_the_turn_before_it(tmp_path: Path) ->
 
     state = chat.say("on")
 
-    assert chat.records(state)[1].messages[-1].content == "Noted, and filed."
+    assert chat.turns(state)[1].messages[-1].content == "Noted, and filed."
     assert [*state["memory"]["summaries"]] == ["auth-bug"]
     assert [one.events[0]["type"] for one in done_by_hand(chat)] == ["opened", "concluded"]
     assert chat.branches == 2

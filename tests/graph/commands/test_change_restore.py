@@ -196,7 +196,7 @@ def test_turn_that_was_cut_short_is_archived_first(tmp_path: Path, said_before: 
 
     state = chat.say("New.")
     assert chat.said(state) == ["One."] * said_before + ["Cut short.", "New."]
-    assert [turn.status for turn in chat.records(state)][-2:] == ["aborted", "done"]
+    assert [turn.status for turn in chat.turns(state)][-2:] == ["aborted", "done"]
 
 
 def test_first_turn_of_a_lost_thread_that_was_cut_short(tmp_path: Path) -> None:

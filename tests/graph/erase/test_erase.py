@@ -119,7 +119,7 @@ def test_nothing_of_the_text_is_left(tmp_path: Path) -> None:
         report = erase(chat.agent, THREAD, 2)
 
         left = traces(tmp_path)
-        kept = chat.records(chat.agent.get_state(THREAD).values)
+        kept = chat.turns(chat.agent.get_state(THREAD).values)
     assert {line.rpartition(": ")[2] for line in before} >= {FOUND, NOTED}
     assert left == []
     assert (report.turn, report.quoted) == (2, ())
@@ -152,7 +152,7 @@ def test_after_the_last_turn_another_is_erased(tmp_path: Path, turn: int, gone: 
 
         state = chat.say("Go on.")
 
-        turns = chat.records(state)
+        turns = chat.turns(state)
     assert (state["memory"]["turn"], chat.branches) == (4, 1)
     assert [stored.number for stored in turns if stored.status == "erased"] == gone
     assert [stored.number for stored in turns] == [1, 2, 3, 4]
@@ -192,7 +192,7 @@ def test_summary_is_written_again(tmp_path: Path) -> None:
 
         state = chat.say("And now?")
 
-        effort = effort_in(chat.archive, Session("", "t"), chat.records(state)[-1].tip, "keys")
+        effort = effort_in(chat.archive, Session("", "t"), chat.turns(state)[-1].tip, "keys")
     assert (report.resummarised, report.stale) == (("keys",), ())
     assert effort is not None
     assert (effort.summary, effort.stale) == ("Something was kept.", False)
@@ -283,7 +283,7 @@ async def test_turn_that_comes_while_one_is_erased_stays(tmp_path: Path, path: s
 
         state = chat.say("Go on.")
         said = "".join(message.text for message in state["messages"])
-        turns = chat.records(state)
+        turns = chat.turns(state)
     assert (
         kept["memory"]["turn"],
         state["memory"]["turn"],
@@ -543,7 +543,7 @@ def test_anchor_that_came_back_is_erased_again(
     with begun(tmp_path, ()) as chat:
         chat.model.answers = ["Hi.", f"Noted.\n{block}", "Well.", "So.", again]
         states = [chat.say(said) for said in ("Hello.", "It is swordfish.", "And on.")]
-        chat.archive.erase(Session("", "t"), chat.records(states[-1])[-1].tip, 2)
+        chat.archive.erase(Session("", "t"), chat.turns(states[-1])[-1].tip, 2)
         [chat.say(said) for said in ("Meanwhile.", "More.")]
 
         report = erase(chat.agent, THREAD, 2)
@@ -590,7 +590,7 @@ def test_crash_before_the_checkpoints(tmp_path: Path) -> None:
     """While only the archive has erased the last turn, the thread goes on, and can be erased."""
     with begun(tmp_path, WORDS[:2]) as chat:
         values = chat.agent.get_state(THREAD).values
-        chat.archive.erase(Session("", "t"), chat.records(values)[-1].tip, 2)
+        chat.archive.erase(Session("", "t"), chat.turns(values)[-1].tip, 2)
 
         state = chat.say(WORDS[2])
         erase(chat.agent, THREAD, 2)
@@ -603,14 +603,14 @@ def test_edit_of_a_turn_that_only_the_archive_erased(tmp_path: Path) -> None:
     """Even edited messages of an erased turn do not come back."""
     with begun(tmp_path, WORDS[:2]) as chat:
         values = chat.agent.get_state(THREAD).values
-        chat.archive.erase(Session("", "t"), chat.records(values)[-1].tip, 2)
+        chat.archive.erase(Session("", "t"), chat.turns(values)[-1].tip, 2)
         question = values["messages"][2].model_copy(update={"content": "Something else."})
         chat.agent.update_state(THREAD, {"messages": [question]})
 
         state = chat.say(WORDS[2])
 
     assert chat.branches == 1
-    assert [turn.status for turn in chat.records(state)] == ["done", "erased", "done"]
+    assert [turn.status for turn in chat.turns(state)] == ["done", "erased", "done"]
 
 
 def test_pages_of_rows_deleted_before_are_reclaimed(tmp_path: Path) -> None:
@@ -674,7 +674,7 @@ def test_thread_left_without_state_is_talked_on(tmp_path: Path) -> None:
 
         again = chat.say("And then?")
         assert chat.archive.reseeding(Session("", "t")) is None
-        turns = chat.records(again)
+        turns = chat.turns(again)
         assert traces(tmp_path) == []
     assert noted is not None
     assert [message.text for message in state["messages"]][:4] == [
@@ -699,7 +699,7 @@ def test_thread_left_without_state_by_other_ways(tmp_path: Path, doing: Any) -> 
         state = [chat.say(words) for words in ("And now?", "And then?")][-1]
 
         assert chat.archive.reseeding(Session("", "t")) is None
-        turns = chat.records(state)
+        turns = chat.turns(state)
     assert {"keys"} <= state["memory"]["open_efforts"].keys()
     assert (turns[1].status, len(turns), chat.branches) == (
         "erased",
@@ -735,7 +735,7 @@ def test_archive_opened_by_two(tmp_path: Path) -> None:
     with begun(tmp_path, WORDS[:3]) as chat:
         values = chat.agent.get_state(THREAD).values
         with DiskArchive(tmp_path / "archive", durable=False) as other:
-            session, tip = Session("", "t"), chat.records(values)[-1].tip
+            session, tip = Session("", "t"), chat.turns(values)[-1].tip
             assert other.at(session, tip).search("Marion harbour", 9) != ()
 
             erase(chat.agent, THREAD, 2)

@@ -76,7 +76,7 @@ def test_no_row_holds_the_text(tmp_path: Path, database: Database, *, pipeline: 
 
         left = database.holding(SECRETS)
         state = chat.say("And now?")
-        turns = chat.records(state)
+        turns = chat.turns(state)
     assert {line.rpartition(": ")[2] for line in before} == {*SECRETS}
     assert left == []
     assert (report.turn, report.resummarised) == (2, ("keys",))

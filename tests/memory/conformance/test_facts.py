@@ -88,11 +88,11 @@ def test_items_of_a_block_are_memories(archive: Archive) -> None:
 
 
 def test_a_character_that_a_database_does_not_store(archive: Archive) -> None:
-    """NUL in a fact blocks nothing: the memory has it as it was said."""
+    """NUL in a fact blocks nothing: the turn has it, the memory U+FFFD."""
     Saying(archive, "a").say(Facts="allergic\0to peanuts")
 
     (fact,) = archive.facts("ann").values()
-    assert fact.text == "allergic\0to peanuts"
+    assert fact.text == "allergic\ufffdto peanuts"
 
 
 def test_said_in_two_sessions_it_is_one_memory(archive: Archive) -> None:

@@ -62,8 +62,8 @@ def test_a_failing_model_is_done_without(caplog: pytest.LogCaptureFixture) -> No
     model.error = None
 
     assert failed[0] == lexical(["the cat"], ["the feline"])
-    (turn,) = caplog.records
-    assert turn.getMessage() == (
+    (logged,) = caplog.records
+    assert logged.getMessage() == (
         "salient items are compared by their letters: ConnectionError: check the embedding model"
     )
     assert similarity(["the cat"], ["the feline"])[0] == pytest.approx([1])

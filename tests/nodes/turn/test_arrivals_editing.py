@@ -68,7 +68,7 @@ def edit(chat: Talk, before: str, after: str | list[Any]) -> None:
 
 def told(chat: Talk, state: dict[str, Any]) -> list[list[str]]:
     """Return what each turn says, but for tools."""
-    turns = chat.records(state)
+    turns = chat.turns(state)
     kept = [[m for m in one.messages if m.type != "tool"] for one in turns]
     return [[text(m) for m in turn if text(m)] for turn in kept]
 
@@ -81,7 +81,7 @@ def test_turn_that_lost_text(tmp_path: Path, cuts: int) -> None:
 
     state = chat.say("Again.")
 
-    statuses = [one.status for one in chat.records(state)]
+    statuses = [one.status for one in chat.turns(state)]
     assert statuses == ["done", "erased", "done", *["aborted"] * cuts, "done"]
     assert chat.branches == 1
 
@@ -134,7 +134,7 @@ def test_results_that_change_places(tmp_path: Path) -> None:
 
     state = chat.say("Again.")
 
-    kept = [call_id(m) for m in chat.records(state)[0].messages if m.type == "tool"]
+    kept = [call_id(m) for m in chat.turns(state)[0].messages if m.type == "tool"]
     assert kept == [*reversed(ids)]
     assert chat.branches == 2
 

@@ -98,7 +98,7 @@ def test_death_in_the_middle_of_a_turn_before(tmp_path: Path) -> None:
 
     state = chat.say("third", durability="sync")
 
-    turns = [[m.type for m in stored.messages] for stored in chat.records(state)]
+    turns = [[m.type for m in stored.messages] for stored in chat.turns(state)]
     assert chat.said(state) == ["first", "second", "third"]
     assert [turn.count("human") for turn in turns] == [1, 2]
 

@@ -4,6 +4,7 @@ from math import nan
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,12 +30,20 @@ pytestmark = pytest.mark.filterwarnings("ignore:Pydantic serializer warnings:Use
 
 CALL = {"name": "look", "args": {}, "id": "1", "type": "tool_call"}
 INVALID = {"name": "look", "args": "{", "id": "1", "error": None, "type": "invalid_tool_call"}
-USAGE = {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
+USAGE: Any = {
+    "input_tokens": 1,
+    "output_tokens": 2,
+    "total_tokens": 3,
+    "input_token_details": {"cache_read": 1, "ephemeral_5m_input_tokens": 7},
+}
 MADE: list[BaseMessage] = [
     *(HumanMessage("Hi", id="h"), SystemMessage([{"type": "text", "text": "Be brief."}])),
     AIMessage("", tool_calls=[CALL], usage_metadata=USAGE, response_metadata={"ebbtide": {}}),
     AIMessage(["Well"], invalid_tool_calls=[INVALID]),
-    *(ToolMessage("Found.", tool_call_id="1"), ChatMessage(content="Hi", role="guest")),
+    *(
+        ToolMessage("Found.", tool_call_id="1", artifact=np.zeros(2)),
+        ChatMessage(content="Hi", role="guest"),
+    ),
 ]
 KEYS = ["name", "args", "id", "type", "text", "error", "extras", "ebbtide", "raw", "x"]
 ODD = st.recursive(

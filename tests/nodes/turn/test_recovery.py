@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from langchain.agents import create_agent
 from langchain_core.messages import (
@@ -47,7 +47,7 @@ def look_up(what: str) -> str:
 
 def lineage(chat: Talk, values: dict[str, Any]) -> list[str]:
     """Return all texts of the turns that a state sees."""
-    return [text(m) for turn in chat.records(values) for m in turn.messages]
+    return [text(m) for turn in chat.turns(values) for m in turn.messages]
 
 
 def place(chat: Talk, values: dict[str, Any]) -> tuple[int, int]:
@@ -70,7 +70,7 @@ def lived(folder: Path, turns: int = 3, **options: Any) -> tuple[Talk, list[Base
     """Return an agent that always answers the same, and the messages of its turns."""
     chat = talk(folder, lambda _: "OK.", **options)
     states = [chat.say(f"Question {turn}.") for turn in range(1, turns + 1)]
-    stored_turns = chat.records(states[-1])
+    stored_turns = chat.turns(states[-1])
     kinds = {"human": HumanMessage, "ai": AIMessage}
     return chat, [kinds[m.type](m.content, id=m.id) for one in stored_turns for m in one.messages]
 
@@ -92,7 +92,7 @@ def test_a_thread_of_another_agent_is_taken_over(tmp_path: Path) -> None:
         *("Hi.", "Hello.", "How long?", "", f"{NOTE} (tokens)", "It is 3600 seconds."),
         *("And now?", "So be it."),
     ]
-    assert [turn.efforts for turn in chat.records(first)] == [(), (), ()]
+    assert [turn.efforts for turn in chat.turns(first)] == [(), (), ()]
     assert "Adopted 2 earlier turns" in "".join(first["memory"]["banners"])
     results = [m.text for m in states[-1]["messages"] if isinstance(m, ToolMessage)]
     assert NOTE in results[-1]
@@ -115,7 +115,7 @@ def test_adopted_turns_are_filed_under_their_own_days(tmp_path: Path) -> None:
     page = commands.messages(chat.agent, THREAD)
     read = chat.say("Read them.")
 
-    times = [stored.at for stored in chat.records(first)]
+    times = [stored.at for stored in chat.turns(first)]
     assert times[:2] == ["", "2021-03-04T05:06:07.000Z"]
     assert times[2] > "2026"
     assert [line.at for line in page.lines] == times[::-1]
@@ -153,7 +153,7 @@ def test_a_turn_that_is_aborted_twice_is_one_commit(tmp_path: Path) -> None:
 
     states = [chat.say(words, waiting) for words in ("Never mind.", "Leave it.")]
 
-    (first, *_), (second, *_) = map(chat.records, states)
+    (first, *_), (second, *_) = map(chat.turns, states)
     assert (first.status, first) == ("aborted", second)
     assert [chat.said(state)[1:] for state in states] == [["Never mind."], ["Leave it."]]
 
@@ -165,7 +165,7 @@ def test_calls_without_results_are_closed(tmp_path: Path) -> None:
 
     state = chat.agent.invoke({"messages": history}, THREAD)
 
-    turns = chat.records(state)
+    turns = chat.turns(state)
     assert [turn.status for turn in turns] == ["aborted", "done"]
     assert [m.type for m in turns[0].messages] == ["human", "ai", "tool"]
 
@@ -179,7 +179,7 @@ def test_adopted_turn_that_a_tool_ended_is_done(tmp_path: Path) -> None:
         {"messages": [HumanMessage("How long?"), CALLING, found, HumanMessage("Thanks.")]}, THREAD
     )
 
-    assert [turn.status for turn in chat.records(state)] == ["done", "done"]
+    assert [turn.status for turn in chat.turns(state)] == ["done", "done"]
     assert "without an answer" not in chat.model.sent[-1].text
 
 
@@ -198,7 +198,7 @@ def test_odd_messages_are_kept(tmp_path: Path) -> None:
         *("Be brief.", "Welcome.", "[image, image/png, 3 bytes]", "A picture.", "", ""),
         *("Be long.", "One more.", "And?", "Fine."),
     ]
-    assert [turn.status for turn in chat.records(state)] == ["done"] * 3
+    assert [turn.status for turn in chat.turns(state)] == ["done"] * 3
 
 
 def test_answered_turn_with_an_open_call_is_committed(tmp_path: Path) -> None:
@@ -415,7 +415,7 @@ def test_a_history_without_tools_is_known(tmp_path: Path) -> None:
     )
 
     assert place(chat, state) == (2, 1)
-    assert [len(turn.messages) for turn in chat.records(state)] == [4, 2]
+    assert [len(turn.messages) for turn in chat.turns(state)] == [4, 2]
 
 
 def test_nothing_new_is_an_error(tmp_path: Path) -> None:
@@ -438,7 +438,7 @@ def test_efforts_come_back_with_the_messages(tmp_path: Path) -> None:
     after = chat.agent.invoke({"messages": [*state["messages"], ("user", "And?")]}, THREAD)
 
     assert after["memory"]["active_effort"] == "auth"
-    assert [turn.efforts for turn in chat.records(after)] == [("auth",)] * 3
+    assert [turn.efforts for turn in chat.turns(after)] == [("auth",)] * 3
 
 
 def test_another_archive_is_no_empty_memory(tmp_path: Path) -> None:
@@ -514,6 +514,8 @@ def test_whatever_is_handed_over_is_there_once(
     more: list[BaseMessage],
 ) -> None:
     """Part of what the archive knows, and anything after it: the lineage ends in just that."""
+    # The same answer twice, one behind the other, counts once in a history without ids.
+    assume(not (more and (more[0].type, more[0].content) == ("ai", "OK.")))
     folder = tmp_path_factory.mktemp("adoption")
     first = talk(folder, lambda _: "OK.")
     first.say_all(known)
@@ -524,7 +526,7 @@ def test_whatever_is_handed_over_is_there_once(
 
     state = chat.agent.invoke({"messages": handed}, THREAD)
 
-    there = [(m.type, text(m)) for r in chat.records(state) for m in r.messages]
+    there = [(m.type, text(m)) for r in chat.turns(state) for m in r.messages]
     there = [one for one in there if one not in CLOSING]
     wanted = [*((m.type, m.text) for m in handed), ("ai", "The last answer.")]
     before, after = there[: -len(wanted)], there[-len(wanted) :]

@@ -150,7 +150,7 @@ def test_messages_written_back_as_json(tmp_path: Path, stop: str) -> None:
     state = here.talk.say("And?")
 
     assert here.talk.branches == 1
-    assert [turn.number for turn in here.talk.records(state)] == [1, 2, 3, 4]
+    assert [turn.number for turn in here.talk.turns(state)] == [1, 2, 3, 4]
     assert not any("usage_metadata" in one.additional_kwargs for one in state["messages"])
 
 
@@ -195,7 +195,7 @@ def test_edit_in_the_middle_of_a_turn(tmp_path: Path, entry: str, update: Any) -
     chat.agent.invoke(None, THREAD)
 
     state = chat.say("four")
-    assert [turn.number for turn in chat.records(state)] == [1, 2, 3, 4]
+    assert [turn.number for turn in chat.turns(state)] == [1, 2, 3, 4]
     assert chat.said(state) == ["one", "two", "three", "four"]
     assert (state["memory"]["turn"], state["memory"]["summaries"]) == (4, {})
 
