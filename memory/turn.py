@@ -117,11 +117,6 @@ class StoredTurn:
     beside: tuple[Tip, str] | None = field(default=None, compare=False)
 
     @property
-    def is_committed(self) -> bool:
-        """Whether the turn is in the archive."""
-        return bool(self.id)
-
-    @property
     def is_aborted(self) -> bool:
         """Whether the turn was broken off: it has no answer."""
         return self.status == "aborted"

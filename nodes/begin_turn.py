@@ -32,7 +32,7 @@ from .turn.arrivals import (
 )
 from .turn.langchain_messages import kept_in_state
 from .turn.parts import AgentParts
-from .turn.readable import readable
+from .turn.readable import all_readable
 from .turn.recovery import adopted_beside, commit_unfinished, recovered
 from .turn.session import session_of
 from .turn.state import TOLD, Path, TurnState, updated
@@ -59,7 +59,7 @@ def begin_turn(
     user's, `SettingsError` if the run's budget is below the floor, `InputError` if no message is
     new, what `session_of` raises, and what the archive raises when it cannot commit.
     """
-    state = updated(state, {"messages": [*map(readable, state["messages"])]})
+    state = updated(state, {"messages": all_readable(state["messages"])})
     settings = parts.settings_of(runtime.context)
     archive, window, nonce = parts.archive, settings.earlier_turns, secrets.token_hex(16)
     # A run without a thread is named by the nonce of its turn.

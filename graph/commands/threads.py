@@ -39,7 +39,7 @@ from ...nodes.turn.arrivals import is_all_answered, split_messages, unarchived
 from ...nodes.turn.checkpoints import is_of_another
 from ...nodes.turn.langchain_messages import messages_in_state
 from ...nodes.turn.parts import AgentParts
-from ...nodes.turn.readable import readable
+from ...nodes.turn.readable import all_readable
 from ...nodes.turn.recovery import remembered
 from ...nodes.turn.session import user_of
 from ...nodes.turn.state import AgentState, TurnState, repacked, unpacked
@@ -125,7 +125,7 @@ class Place:
             raise SessionNotFoundError(session.thread)
         values = snapshot.values
         if "messages" in values:
-            values = {**values, "messages": [*map(readable, messages_in_state(values["messages"]))]}
+            values = {**values, "messages": all_readable(messages_in_state(values["messages"]))}
         thread = Thread(
             self,
             config,

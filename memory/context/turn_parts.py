@@ -131,7 +131,7 @@ def turn_parts(work: RunningTurn, turn: StoredTurn, plan: Plan) -> list[Part]:
     name: PartName = "turn" if turn.number == work.view.running.number else "turns"
     notes_tokens = count_messages(before, work.count) if before else 0
     pieces = [*zip(repeat(name), before), *_pieces(work, turn, plan, name, notes_tokens)]
-    if turn.is_committed and turn.is_aborted:
+    if turn.id and turn.is_aborted:
         pieces.append((name, work.fences.note(render("broken_off", turn=turn.number))))
     parts: list[Part] = []
     for part_name, same_part in groupby(pieces, key=itemgetter(0)):
@@ -246,7 +246,7 @@ def _messages_after(work: RunningTurn, sent: _Sent, plan: Plan, end: int) -> tup
     most = PREVIEW if turn.number <= plan.previews else plan.room_or(work.room) // RESULT_SHARE
     limits = [UNLIMITED] * end + [Limits(most)] * (len(messages) - end)
     shown = previewed_each(turn, messages, limits, work.count)[end:]
-    if turn.is_committed or shown == messages[end:]:
+    if turn.id or shown == messages[end:]:
         return shown
     # Whether its attachments are sent was decided for the turn.
     return tuple(
@@ -263,13 +263,13 @@ def _without(turn: StoredTurn, places: range, away: Collection[int]) -> StoredTu
 def _as_sent(work: RunningTurn, turn: StoredTurn, plan: Plan) -> _Sent:
     """Return a turn as it is sent whole."""
     past, back = turn.number <= plan.after_turn, dict[CallKey, Message]()
-    if turn.is_committed:
+    if turn.id:
         said = as_past(turn.messages) if past else turn.messages
         said = placeholders(work, said, turn.number)
     else:
         running = attached(work, plan)
         said, back = running.messages, {**running.back}
-    if work.provider and not (past and turn.is_committed):
+    if work.provider and not (past and turn.id):
         said = _without_foreign_thoughts(work, said)
     if not past:
         # Newer answers keep their state blocks: the one before them in the context is older.

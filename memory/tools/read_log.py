@@ -107,10 +107,10 @@ def _texts(
             raise ToolError(render("offset_outside", **where))
         efforts = [*turn.efforts]
         place: dict[str, Any] = {}
-        if view is not work.view and turn.is_committed:
+        if view is not work.view and turn.id:
             efforts = [qualified(view.session, name) for name in efforts]
             place = {"session": session_name(view.session), "id": turn.id}
-        none = UNDATED if turn.is_committed else "now"
+        none = UNDATED if turn.id else "now"
         time = local_day(turn.at, work.settings.timezone, hour=True) or none
         head = {"turn": turn.number, "at": time, "efforts": efforts}
         free -= work.count(compact(head))

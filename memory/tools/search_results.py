@@ -155,7 +155,7 @@ class SearchResults:
         turn = self._records.get(hit.turn)
         if turn is None:
             return False
-        now = not turn.is_committed
+        now = not turn.id
         return not self._when.until if now else is_within(turn.at, self._when)
 
     def _add(self, hit: Found, effort: Effort | None) -> bool:
@@ -173,7 +173,7 @@ class SearchResults:
             return False
         # A question is often answered only in the next turn.
         after = self._records.get(hit.turn + 1)
-        if part.asks and after and after.is_committed and (answer := excerpt(after.messages, 0)):
+        if part.asks and after and after.id and (answer := excerpt(after.messages, 0)):
             self._add_range(key, _Range(after, answer.begin, answer.end, hit.score, hit.weak))
         return True
 
@@ -282,7 +282,7 @@ class SearchResults:
     def _around(self, one: _Range, *, hour: bool = False) -> dict[str, Any]:
         """Return what stands before the text: with an offset if one reading does not reach it."""
         zone, messages = self._when.zone, one.turn.messages
-        none = UNDATED if one.turn.is_committed else "now"
+        none = UNDATED if one.turn.id else "now"
         around: dict[str, Any] = {
             "turn": one.turn.number,
             "at": local_day(one.turn.at, zone, hour=hour) or none,

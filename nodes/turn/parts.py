@@ -124,6 +124,11 @@ class AgentParts:
         return getattr(self.model if is_plain else base_of(self.model), "profile", None) or {}
 
     @memoized_property
+    def refused(self) -> frozenset[str]:
+        """The kinds of attachments that the model does not take."""
+        return refused_by(self.profile)
+
+    @memoized_property
     def alone(self) -> int:
         """The tokens of what an application without a memory would send in each call."""
         if not self.system:  # then it sends no system message
@@ -149,7 +154,7 @@ class AgentParts:
             floor = sum(self.sizes(settings)) + LEAST_ROOM
             fitting = min(settings.context_budget, max(floor, limit["tokens"]))
             settings = settings.model_copy(update={"context_budget": fitting})
-        return Frame(settings, sum(self.sizes(settings)), refused_by(self.profile))
+        return Frame(settings, sum(self.sizes(settings)), self.refused)
 
     def limit_of(self, runtime: Runtime[Settings], state: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the `limit` of this model that holds in a thread, empty if there is none."""

@@ -4,7 +4,7 @@ LangChain checks a message when it is made, not when it is changed: `call["id"] 
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -62,6 +62,11 @@ def readable(message: BaseMessage) -> BaseMessage:
     if kind in _READ_AGAIN or kind.endswith("Chunk"):
         return message
     return ChatMessage(**{**dict(message), "type": "chat", "role": kind})
+
+
+def all_readable(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
+    """Return messages as `readable` does."""
+    return [*map(readable, messages)]
 
 
 @cache
