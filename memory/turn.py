@@ -127,11 +127,6 @@ class StoredTurn:
         return Tip(self.number, self.id)
 
     @property
-    def first_round(self) -> int:
-        """The place of the first answer of a model, where the parts of the turn begin."""
-        return first_round(self.messages)
-
-    @property
     def hashed(self) -> Sequence[Mapping[str, Any]]:
         """What is hashed for the id: messages, or the events of a command."""
         return self.events if self.status == "command" else [*map(to_dict, self.messages)]

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, delete, select, update
 
 from ..messages import Message
 from ..serialised import to_messages
-from ..turn import Part, Session, StoredTurn
+from ..turn import Part, Session, StoredTurn, first_round
 from .attachments import awaiting, compressed
 from .attachments import put as put_attachments
 from .database import upsert
@@ -61,7 +61,7 @@ def read(connection: Connection, user: str, last: str) -> tuple[Part, ...]:
 
 def places(chain: Sequence[Part], turn: StoredTurn) -> list[dict[str, Any]]:
     """Return the ids of the parts that a turn joins, and where each of them begins in it."""
-    found, begin = [], turn.first_round
+    found, begin = [], first_round(turn.messages)
     for part in chain:
         if turn.messages[begin : begin + len(part.messages)] != part.messages:
             break

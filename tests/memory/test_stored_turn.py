@@ -1,4 +1,4 @@
-"""Records: which efforts a turn belongs to, and what its id is made of."""
+"""Stored turns: which efforts a turn belongs to, and what its id is made of."""
 
 from ebbtide.memory.serialised import to_dict
 from ebbtide.memory.turn import commit_id, memberships
