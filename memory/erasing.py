@@ -129,7 +129,7 @@ class Target:
         status: Status = "command" if self.turn.status == "command" else "erased"
         old = self.turn
         left = StoredTurn(old.number, (), old.at, old.efforts, tuple(events), status)
-        return replace(left, id=old.id, parent=old.parent, nonce=old.nonce)
+        return replace(left, id=old.id, parent=old.parent, nonce=old.nonce, content=old.content)
 
     def without(self, turn: StoredTurn, carried: Carried) -> tuple[StoredTurn, Carried]:
         """Return a later turn without what it has from the turn, and what is carried on."""

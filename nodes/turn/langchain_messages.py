@@ -67,7 +67,7 @@ _CONVERTED_AS_EXTRA = ("invalid_tool_calls", "usage_metadata")
 
 def _with_own_fields(message: BaseMessage) -> BaseMessage:
     extra = message.additional_kwargs
-    if message.type != "ai" or not extra.keys() >= {*_CONVERTED_AS_EXTRA}:
+    if message.type != "ai" or not {*_CONVERTED_AS_EXTRA} <= {*(extra or ())}:
         return message
     own = {n: extra[n] for n in _CONVERTED_AS_EXTRA if extra[n] and not getattr(message, n)}
     rest = {name: value for name, value in extra.items() if name not in _CONVERTED_AS_EXTRA}

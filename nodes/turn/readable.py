@@ -18,6 +18,14 @@ from ...memory.state_block import METADATA_KEY
 _READ_AGAIN = frozenset({"human", "ai", "system", "tool", "chat", "function", "remove"})
 """Types of which LangChain makes a message again, beside the chunks of a stream."""
 
+_CHECKED = frozenset(
+    {
+        *("content", "id", "name", "type", "role", "additional_kwargs", "response_metadata"),
+        *("tool_calls", "invalid_tool_calls", "usage_metadata", "tool_call_id", "status"),
+    }
+)
+"""The fields that the memory reads."""
+
 _WRONG = "wrong"
 """Where `additional_kwargs` has the values of a wrong type."""
 
@@ -46,13 +54,7 @@ def readable(message: BaseMessage) -> BaseMessage:
                 right[name] = _text(value)
             else:
                 right[name], wrong[name] = field.get_default(call_default_factory=True), value
-    content = right.get("content", message.content)
-    if isinstance(content, list) and not all(map(_has_texts, content)):
-        right["content"] = _text(content)
-    metadata = right.get("response_metadata", message.response_metadata)
-    own = metadata.get(METADATA_KEY, {})
-    if not isinstance(own, dict) or not isinstance(own.get("raw", ""), str | list):
-        right["response_metadata"] = {**metadata, METADATA_KEY: {}}
+    right |= _right_inside({**vars(message), **right})
     if wrong:
         given = right.get("additional_kwargs", message.additional_kwargs)
         right["additional_kwargs"] = {**given, _WRONG: wrong}
@@ -64,6 +66,22 @@ def readable(message: BaseMessage) -> BaseMessage:
     return ChatMessage(**{**dict(message), "type": "chat", "role": kind})
 
 
+def _right_inside(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields in which LangChain allows what nobody can read: blocks, calls, our key."""
+    right: dict[str, Any] = {}
+    content, metadata = fields["content"], fields["response_metadata"]
+    if isinstance(content, list) and not all(map(_has_texts, content)):
+        right["content"] = [*map(_with_texts, content)]
+    for name in ("tool_calls", "invalid_tool_calls"):
+        calls = fields.get(name, ())
+        if any(call.get("id") is None for call in calls):
+            right[name] = [{**call, "id": call.get("id") or ""} for call in calls]
+    own = metadata.get(METADATA_KEY, {})
+    if not isinstance(own, dict) or not isinstance(own.get("raw", ""), str | list):
+        right["response_metadata"] = {**metadata, METADATA_KEY: {}}
+    return right
+
+
 def all_readable(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
     """Return messages as `readable` does."""
     return [*map(readable, messages)]
@@ -73,13 +91,23 @@ def all_readable(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
 def _fields(kind: type[BaseMessage]) -> Mapping[str, tuple[TypeAdapter[Any], FieldInfo]]:
     """Return what checks each field of a class."""
     own = kind.model_fields
-    return {name: (TypeAdapter[Any](one.annotation or Any), one) for name, one in own.items()}
+    return {
+        name: (TypeAdapter[Any](one.annotation or Any), one)
+        for name, one in own.items()
+        if name in _CHECKED
+    }
 
 
 def _has_texts(block: Any) -> bool:
     """Tell whether a content block's type and text are texts."""
-    keys = ("type", "text")
-    return not isinstance(block, dict) or all(isinstance(block.get(key, ""), str) for key in keys)
+    return not isinstance(block, dict) or all(
+        isinstance(block.get(key, ""), str) for key in ("type", "text")
+    )
+
+
+def _with_texts(block: Any) -> Any:
+    texts = {key: _text(block[key]) for key in ("type", "text") if key in block}
+    return block if _has_texts(block) else {**block, **texts}
 
 
 def _text(value: Any) -> str:

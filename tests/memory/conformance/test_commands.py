@@ -174,3 +174,13 @@ def test_copied_session_keeps_its_commands(archive: InMemoryArchive) -> None:
         copy(archive, target)
         assert target.at(SESSION, second.tip).turns([1, 2], commands=True) == (first, done, second)
         assert target.verify(SESSION) == ()
+
+
+def test_command_that_lost_its_text_stays_sound(archive: Archive) -> None:
+    """Erasing its turn once more changes nothing that it has left."""
+    tip = archive.commit(SESSION, START, turn(1)).tip
+    tip = archive.commit(SESSION, tip, command(opened("a", goal="secret"))).tip
+    for _ in range(2):
+        archive.erase(SESSION, tip, 1)
+
+    assert not [finding for finding in archive.verify(SESSION) if finding.fatal]

@@ -96,7 +96,7 @@ def look(city: str) -> str:
 CHANGED: list[dict[int, dict[str, Any]]] = [
     {
         2: {"type": "user", "name": 5, "additional_kwargs": None},
-        3: {"tool_calls": [{**CALL, "id": 5}], "usage_metadata": {"input_tokens": "x"}},
+        3: {"tool_calls": [{**CALL, "id": None}], "usage_metadata": {"input_tokens": "x"}},
         4: {"tool_call_id": 5, "status": "odd"},
         5: {"additional_kwargs": {"tool_calls": [{"function": {"name": 5}}]}},
     },
@@ -104,7 +104,7 @@ CHANGED: list[dict[int, dict[str, Any]]] = [
         2: {"content": [5, {"text": 5}]},
         3: {"tool_calls": [{"name": 5, "args": "{}"}], "response_metadata": {"ebbtide": 5}},
         4: {"tool_call_id": None},
-        5: {"tool_calls": None, "invalid_tool_calls": [{}]},
+        5: {"additional_kwargs": None, "invalid_tool_calls": [{}]},
     },
 ]
 """Edits of the second turn's messages, by their places."""
