@@ -10,6 +10,7 @@ from langchain.agents.middleware.types import OmitFromInput, PrivateStateAttr
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolMessage
 
 from ..memory.errors import SettingsError
+from ..memory.state_block import METADATA_KEY
 from ..memory.tool_names import MEMORY_TOOLS
 from ..nodes.turn.arrivals import split_messages
 from ..nodes.turn.langchain_messages import messages_in_state
@@ -42,6 +43,18 @@ def with_message_ids(state: Any) -> Any:
     messages = messages_in_state(state.get("messages"))
     named = [m if m.id else m.model_copy(update={"id": str(uuid4())}) for m in messages]
     return {**state, "messages": named}
+
+
+def behind_answers(state: Any, turn_state: TurnState) -> list[BaseMessage]:
+    """Return what stands behind the running turn's last answer that has a report.
+
+    Where a run is refused as somebody else's it may have brought that: a result for a call that
+    waits, say.
+    """
+    messages = state["messages"]
+    own = [at for at, message in enumerate(messages) if METADATA_KEY in message.response_metadata]
+    is_running = turn_state.get("turn", 0) > turn_state.get("persisted", 0)
+    return messages[own[-1] + 1 :] if is_running and own else []
 
 
 def new_messages(state: Mapping[str, Any]) -> list[BaseMessage]:

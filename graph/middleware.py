@@ -47,7 +47,7 @@ from ..nodes.decay import decay
 from ..nodes.detect_references import detect_references
 from ..nodes.memory_tools import amemory_tools, memory_tools
 from ..nodes.persist import persist
-from ..nodes.turn.arrivals import results_of_client, unarchived
+from ..nodes.turn.arrivals import unarchived
 from ..nodes.turn.langchain_messages import messages_in_state
 from ..nodes.turn.parts import READ_CACHE_SECONDS, AgentParts
 from ..nodes.turn.session import session_of
@@ -57,6 +57,7 @@ from .agent import build_memory_graph, tool_parts
 from .agent_state import (
     MemoryAgentState,
     as_edited,
+    behind_answers,
     new_messages,
     not_begun,
     with_message_ids,
@@ -157,7 +158,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         except (SessionNotFoundError, SettingsError) as error:
             if is_named and isinstance(error, SettingsError):
                 raise
-            sent = {one.id for one in (*new_messages(state), *results_of_client(turn_state))}
+            sent = {one.id for one in (*new_messages(state), *behind_answers(given, turn_state))}
             ids = [str(message.id) for message in given["messages"] if message.id in sent]
             removed = [RemoveMessage(id=one) for one in ids]
             if get_config()["configurable"].get(_RESUMING) or not removed:
