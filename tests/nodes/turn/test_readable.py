@@ -137,32 +137,6 @@ def test_edits_to_wrong_types_block_no_thread(
     assert not [one for one in commands.verify(chat.agent, THREAD) if one.fatal]
 
 
-def test_history_of_wrong_types_is_adopted(entry: str) -> None:
-    """A message that is new is put right, too, in a history as well as in a question."""
-    chat = talk(Path(), lambda _: "Yes.", archive=InMemoryArchive())
-    odd = {"content": 5, "name": 5, "id": 5}
-    given = [HumanMessage("Hi").model_copy(update=odd), AIMessage("Hello.")]
-    asked: Any = {"messages": [*given, HumanMessage("And?").model_copy(update={**odd, "id": 6})]}
-
-    chat.agent.invoke(asked, THREAD)
-    state = chat.say("Bye.")
-
-    assert len(chat.said(state)) == 3, entry
-    assert commands.verify(chat.agent, THREAD) == ()
-
-
-def test_edit_that_langgraph_refuses_blocks_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It stays among the writes that no checkpoint has, which the middleware's next run reads."""
-    monkeypatch.setattr("tests.agents.entry", "middleware")
-    chat = talked(InMemoryArchive())
-    result = chat.agent.get_state(THREAD).values["messages"][4]
-    update: Any = {"messages": [result.model_copy(update={"id": ["x"]})]}
-    with pytest.raises(TypeError):
-        chat.agent.update_state(THREAD, update)
-
-    assert chat.said(chat.say("Thanks."))[2:] == ["Thanks."]
-
-
 def test_answer_written_as_json_with_calls_of_a_wrong_type() -> None:
     """LangChain converts it without looking at them."""
     written = {"type": "ai", "content": "Hi", "invalid_tool_calls": [5], "usage_metadata": None}
