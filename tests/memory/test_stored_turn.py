@@ -24,9 +24,4 @@ def test_concluding_turn_belongs_to_both() -> None:
     """A turn belongs to the effort active at its end and to those it concluded, once each."""
     events = [concluded("a", ""), concluded("b", ""), concluded("a", "")]
 
-    assert memberships("b", events) == ("b", "a")
-
-
-def test_turn_without_effort_is_ambient() -> None:
-    """With no active effort and nothing concluded a turn belongs to none."""
-    assert memberships(None, [{"type": "expanded", "effort": "a"}]) == ()
+    assert (memberships("b", events), memberships(None, [])) == (("b", "a"), ())
