@@ -42,7 +42,7 @@ def kinds(message: Any) -> list[str]:
     ("block", "tokens"),
     [
         ({"type": "image", "base64": png(300, 200)}, 80),
-        (PHOTO, 1_600),
+        ({**PHOTO, "text": "The old one."}, 1_600),
         ({"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}, 1_600),
         (LEASE, 2 * 2_000),
         ({"type": "file", "file": {"file_id": "file-abc"}}, 2 * 2_000),
