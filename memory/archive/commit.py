@@ -207,7 +207,7 @@ def add_changes(
 ) -> None:
     """Write the changes of efforts in a turn with the `terms` of their headings.
 
-    `at` has the id, run, place and turn of the turn's row.
+    `at` has the id, run and place of the turn's row, and its number.
     """
     place = {"owner": session.user, "session": session.id, **at, "at": turn.at}
     rows: list[dict[str, Any]] = []

@@ -96,7 +96,7 @@ def _close(engine: sa.Engine) -> None:
     """Close the connections of an engine, those in use as soon as they are given back."""
     pool = engine.pool
     engine.dispose(close=False)
-    sa.event.listen(pool, "checkin", lambda _, turn: turn.invalidate())
+    sa.event.listen(pool, "checkin", lambda _, record: record.invalidate())
     pool.dispose()
 
 
@@ -135,10 +135,10 @@ class Database:
         self._key = b""
         self.opened = 0  # times; part of cache keys, since rows may be of another file then
         self._in_memory = self.sqlite and self.url.database == _IN_MEMORY
-        self._records = turns = WeakSet[Any]()  # of the pool, one for each connection
+        self._records = records = WeakSet[Any]()  # of the pool, one for each connection
         self._inherited: list[Any] = []
         self._engine = self._made_engine(durable=durable, timeout=timeout, pool_size=pool_size)
-        sa.event.listen(self._engine, "connect", lambda _, one: turns.add(one), insert=True)
+        sa.event.listen(self._engine, "connect", lambda _, one: records.add(one), insert=True)
         self._engine.update_execution_options(ebbtide_extensions=extensions)
         finalize(self, _close, self._engine)  # also at the end of the program
         if not self._in_memory:

@@ -27,7 +27,7 @@ def verify(scope: Scope) -> tuple[Finding, ...]:
     """Return what is wrong with a session, first its turns in the order of their commit."""
     findings: list[Finding] = []
     places: dict[_Place, Any] = {}
-    turns: dict[_Place, StoredTurn] = {}
+    checked: dict[_Place, StoredTurn] = {}
     expected: _Changes = {}
     for row in scope.turns():
         place = (row.run, row.place)
@@ -49,14 +49,14 @@ def verify(scope: Scope) -> tuple[Finding, ...]:
             continue
         if not sound:
             findings.append(_finding(row, "the id does not match the messages"))
-        turns[place] = replace(turn, messages=())
+        checked[place] = replace(turn, messages=())
     findings += [*_parents(scope, places), *_counts(scope, places)]
-    findings += [*_listed(scope, places, turns, expected), *_leaves(scope, places)]
+    findings += [*_listed(scope, places, checked, expected), *_leaves(scope, places)]
     findings += _attachments(scope, places)
     for part in parts.unjoined(scope.connection, scope.row.user, scope.session):
         what = "rounds of a turn that runs, or broke off, and was not committed"
         findings.append(Finding(f"part {part[:12]}", what, fatal=False))
-    if erased := sum(turn.status == "erased" for turn in turns.values()):
+    if erased := sum(turn.status == "erased" for turn in checked.values()):
         number = f"{erased} turn{'' if erased == 1 else 's'}"
         findings.append(Finding("session", f"{number} erased", fatal=False))
     return tuple(findings)
@@ -104,10 +104,10 @@ def _counts(scope: Scope, places: dict[_Place, Any]) -> Iterator[Finding]:
 
 
 def _listed(
-    scope: Scope, places: dict[_Place, Any], turns: dict[_Place, StoredTurn], expected: _Changes
+    scope: Scope, places: dict[_Place, Any], checked: dict[_Place, StoredTurn], expected: _Changes
 ) -> Iterator[Finding]:
-    """Yield the turns whose rows in the tables of efforts differ from their turns."""
-    efforts = {place: {*listed_under(turn)} for place, turn in turns.items()}
+    """Yield the turns whose rows in the tables of efforts differ from what they say."""
+    efforts = {place: {*listed_under(turn)} for place, turn in checked.items()}
     listed: dict[_Place, set[str]] = {}
     for row in scope.rows(members, "effort"):
         listed.setdefault((row.run, row.place), set()).add(row.effort)
