@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from langchain_core.messages import BaseMessage
 from sqlalchemy import LargeBinary, Text
 
-from ..attachments import data_of, referring
+from ..attachments import data_of
 from ..errors import ArchiveFormatError
 from ..messages import Message
-from ..serialised import clean, fingerprint, to_dict, to_messages, unserialisable
+from ..serialised import clean, fingerprint, stored_form, to_dict, to_messages, unserialisable
 from ..state_block import cut_content
 from ..turn import StoredTurn
 from .schema import STORED, AnyText
@@ -36,14 +35,11 @@ def plain(value: Any) -> Any:
 
 def storable(turn: StoredTurn) -> StoredTurn:
     """Return a turn as it will be read back, large files as attachments."""
-    messages, events, efforts, state = plain((turn.messages, turn.events, turn.efforts, turn.state))
-    contents = [message["data"]["content"] for message in messages]
-    for message, content in zip(messages, contents, strict=True):
-        message["data"]["content"] = referring(content)
+    events, efforts, state = plain((turn.events, turn.efforts, turn.state))
     return replace(
         turn,
-        messages=to_messages(messages),
-        attachments={**turn.attachments, **data_of(contents)},
+        messages=stored_form(turn.messages),
+        attachments={**turn.attachments, **data_of(message.content for message in turn.messages)},
         events=tuple(events),
         efforts=tuple(dict.fromkeys(efforts)),
         state=state,
@@ -152,6 +148,4 @@ def remains(turn: StoredTurn) -> str:
 
 
 def _serialisable(value: Any) -> Any:
-    if isinstance(value, BaseMessage):
-        return to_dict(value)
     return dict(value) if isinstance(value, Mapping) else unserialisable(value)

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
 from time import monotonic
 from typing import Any, cast
 
@@ -12,7 +11,6 @@ from langgraph.runtime import Runtime
 
 from ...memory.application import Application, in_effect, open_todos
 from ...memory.archive.protocol import Archive
-from ...memory.attachments import data_of
 from ...memory.banners import banner_of
 from ...memory.context.budget import LEAST_ROOM, TURN_SHARE, room
 from ...memory.context.plan import Plan
@@ -250,8 +248,8 @@ def turn_to_store(
     Those that left the state are joined with them. A turn that is neither `is_done` nor answered is
     stored as aborted, with efforts that did not grow older in it.
     """
-    efforts, said = effort_state(state), stored_form(messages)
-    archived = put_back(tuple(map(stored, as_stored(said))), left.messages)
+    efforts = effort_state(state)
+    archived = put_back(tuple(map(stored, as_stored(messages))), left.messages)
     several = event_of(archived, efforts)
     names = [name for name, _, _ in several[0]["spans"] if name] if several else []
     is_done = is_done or answered(archived)
@@ -260,11 +258,10 @@ def turn_to_store(
         messages=archived,
         at=stamp(),
         efforts=tuple(dict.fromkeys([*memberships(efforts.active, efforts.events), *names])),
-        events=(*efforts.events, *several, *left.events, *calls_sent(said)),
+        events=(*efforts.events, *several, *left.events, *calls_sent(messages)),
         status="done" if is_done else "aborted",
         state=_saved(state if is_done else updated(state, not_aged(state))),
         nonce=state.get("nonce", ""),
-        attachments=data_of(map(attrgetter("content"), messages)),
         part=state.get("part", "") if left.messages else "",
     )
 
