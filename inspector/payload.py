@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from langchain_core.messages import BaseMessage
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 from ..memory.archive.protocol import Archive, every_effort
@@ -16,7 +17,7 @@ from ..memory.context.plan import Plan
 from ..memory.dates import When, stamp
 from ..memory.efforts import EffortState
 from ..memory.errors import RequestError, SessionNotFoundError, ToolError, TurnNotFoundError
-from ..memory.messages import Message, calls
+from ..memory.messages import calls
 from ..memory.metrics import MEANINGS, Report, report
 from ..memory.names import hyphenated, ranges, session_label, session_name
 from ..memory.references import own_words, statements
@@ -279,7 +280,7 @@ def _metrics(metrics: Report) -> dict[str, Any]:
     return {**figures, "meanings": dict(MEANINGS)}
 
 
-def _message(message: Message) -> dict[str, Any]:
+def _message(message: BaseMessage) -> dict[str, Any]:
     asked = [{"name": call.get("name"), "args": call.get("args")} for call in calls(message)]
     entry = {
         "type": message.type,

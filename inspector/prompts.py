@@ -9,6 +9,8 @@ from dataclasses import replace
 from difflib import SequenceMatcher
 from typing import Any, cast
 
+from langchain_core.messages import BaseMessage
+
 from ..memory.application import noted, open_todos
 from ..memory.archive.protocol import Archive
 from ..memory.context.budget import Part, fixed_parts
@@ -16,7 +18,7 @@ from ..memory.context.fit import WorkingContext, assemble
 from ..memory.context.plan import Plan
 from ..memory.efforts import EffortState, happened
 from ..memory.errors import ArchiveError, EbbtideError, TurnNotFoundError
-from ..memory.messages import Message, calls, text
+from ..memory.messages import calls, text
 from ..memory.running_turn import RunningTurn
 from ..memory.serialised import fingerprint
 from ..memory.settings import Settings
@@ -116,7 +118,7 @@ def _context(
     messages = past(archive, session, turn.tip).messages(turn)[: answers[call]]
     running = StoredTurn(number, messages, "", memberships(state.active, state.events))
     plan = _plan(archive, session, before, event)
-    said: list[Message] = []
+    said: list[BaseMessage] = []
     if plan.application or plan.todos:
         said = [m for one in every_turn(archive, session, before) for m in one.messages]
     said += messages

@@ -6,9 +6,11 @@ They are the last part of the system message, in one frame. What they take is ta
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from langchain_core.messages import BaseMessage
+
 from ..prompts.loader import render
 from .fences import Fences
-from .messages import Message, compact, text
+from .messages import compact, text
 from .serialised import fingerprint
 
 SHARE = 8
@@ -40,7 +42,9 @@ class Application:
         return f"{instructions}\n\n{fences.around('application', _GAP.join([*self.texts, *note]))}"
 
 
-def in_effect(messages: Iterable[Message], room: int, least: int, fences: Fences) -> Application:
+def in_effect(
+    messages: Iterable[BaseMessage], room: int, least: int, fences: Fences
+) -> Application:
     """Return what the system messages among these say, equal texts once.
 
     If all have over a share of the `room`, the newest that fit are shown, and the newest of all
@@ -64,14 +68,14 @@ def in_effect(messages: Iterable[Message], room: int, least: int, fences: Fences
     return shown(chosen)
 
 
-def noted(key: Sequence[str], messages: Iterable[Message]) -> Application:
+def noted(key: Sequence[str], messages: Iterable[BaseMessage]) -> Application:
     """Return what a plan notes, of the messages until then."""
     texts = {fingerprint(one, _DIGITS): one for one in _texts(messages)}
     left_out = next((int(one) for one in key if one.startswith("+")), 0)
     return Application(tuple(texts[one] for one in key if one in texts), ("",) * left_out)
 
 
-def _texts(messages: Iterable[Message]) -> tuple[str, ...]:
+def _texts(messages: Iterable[BaseMessage]) -> tuple[str, ...]:
     said = (text(message).strip() for message in messages if message.type == "system")
     return tuple(dict.fromkeys(filter(None, said)))
 

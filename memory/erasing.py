@@ -9,9 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from langchain_core.messages import BaseMessage
+
 from ..prompts.loader import render
 from .efforts import Effort
-from .messages import Message, compact, text, with_content
+from .messages import compact, text, with_content
 from .recalled import recalled, result_of
 from .state_block import as_users_see
 from .tool_names import MEMORY_TOOLS
@@ -198,7 +200,7 @@ class Target:
         earlier = self.before.get(event.get("effort", ""))
         return [*_leaves(event[key])] != [*_leaves(getattr(earlier, key, None))]
 
-    def _is_recalled(self, message: Message) -> bool:
+    def _is_recalled(self, message: BaseMessage) -> bool:
         """Tell whether a tool's result quotes the turn by reference."""
         quotes = recalled(message)
         return any(not one.session and one.turn == self.turn.number for one in quotes)
@@ -240,7 +242,7 @@ def _leaves(value: Any) -> Iterator[str]:
             yield from _leaves(item)
 
 
-def _without_copies(message: Message, carried: Carried) -> Message:
+def _without_copies(message: BaseMessage, carried: Carried) -> BaseMessage:
     """Return a message; of the memory's tools without the carried texts of each effort."""
     if message.type != "tool" or message.name not in MEMORY_TOOLS:
         return message

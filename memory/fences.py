@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from .blocks import kind_of
-from .messages import Message, compact
+from .messages import compact
 from .tokens import TokenCounter, count_message, fit
 
 NAME = "ebbtide"
@@ -42,7 +42,7 @@ class Fences:
         """
         return f"<{tag} {self.key}>\n{self.without_key(content)}\n</{tag} {self.key}>"
 
-    def note(self, content: str) -> Message:
+    def note(self, content: str) -> BaseMessage:
         """Return a message of the memory itself: in the user's role, named, and fenced.
 
         A prompt with one more line in its last note begins like the one before up to that line.
@@ -53,7 +53,7 @@ class Fences:
 
     def note_within(
         self, content: str, limit: int, form: Callable[[str], str] = lambda content: content
-    ) -> Message:
+    ) -> BaseMessage:
         """Return a note, its content cut and with an ellipsis if it has over `limit` tokens.
 
         `form` adds what stands around the content and is not cut.
@@ -80,11 +80,11 @@ class Fences:
             return {self.without_key(key): self.without_key(item) for key, item in value.items()}
         return value
 
-    def of_others(self, messages: Iterable[Message]) -> list[Message]:
+    def of_others(self, messages: Iterable[BaseMessage]) -> list[BaseMessage]:
         """Return messages of anybody but the memory, so that none can be taken for one of its."""
         return [*map(self._of_others, messages)]
 
-    def _of_others(self, message: Message) -> Message:
+    def _of_others(self, message: BaseMessage) -> BaseMessage:
         message = _in_its_role(message)
         kind, content, extra = message.type, message.content, message.additional_kwargs
         given = {"content": content, "name": message.name, "additional_kwargs": extra}
@@ -130,7 +130,7 @@ _OF_TOOLS = re.compile(r"(?:.*_)?(?:tool|call|result|output)(?:_.*)?")
 """Types of blocks that only a tool or a model may send."""
 
 
-def _in_its_role(message: Message) -> Message:
+def _in_its_role(message: BaseMessage) -> BaseMessage:
     """Return a `ChatMessage` as the message of its role, if there is one."""
     kind = _ROLES.get(role_of(message)) if message.type == "chat" else None
     if kind is None:
@@ -139,7 +139,7 @@ def _in_its_role(message: Message) -> Message:
     return made(message.content, name=message.name)
 
 
-def role_of(message: Message) -> str:
+def role_of(message: BaseMessage) -> str:
     """Return the role of a `ChatMessage`.
 
     >>> role_of(ChatMessage(content="Hi.", role=" User"))

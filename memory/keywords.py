@@ -17,11 +17,11 @@ from math import log
 from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
 
 from cachetools import LRUCache
+from langchain_core.messages import BaseMessage
 
 from .efforts import Effort
 from .facts import is_fact
 from .locks import CACHES
-from .messages import Message
 from .names import is_qualified, parted
 from .running_turn import RunningTurn
 from .search.terms import both_ends, content
@@ -288,7 +288,7 @@ class Counts:
     results: Counter[str] = field(default_factory=Counter)
 
 
-def counted(messages: Iterable[Message]) -> Counts:
+def counted(messages: Iterable[BaseMessage]) -> Counts:
     """Count the terms of the messages of a turn."""
     counts = Counts()
     for message in messages:

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import is_
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeVar
 
 from cachetools import LRUCache
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
@@ -15,12 +15,11 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from .blocks import KINDS, attachment, kind_of
 from .locks import CACHES
 
-Message: TypeAlias = BaseMessage
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseMessage)
 
 
-def text(message: Message, between: str = "") -> str:
+def text(message: BaseMessage, between: str = "") -> str:
     r"""Return the text of a message; blocks that are not text become a placeholder.
 
     That of an attachment has lines of its own: it names it, and what it says follows. `between`
@@ -44,7 +43,7 @@ def text(message: Message, between: str = "") -> str:
     return said
 
 
-def spoken(message: Message) -> str:
+def spoken(message: BaseMessage) -> str:
     """Return what an answer says beside its content: a transcript, or a refusal, empty if nothing.
 
     >>> audio = {"id": "audio_1", "transcript": "It works."}
@@ -102,7 +101,7 @@ _THOUGHTS_BESIDE = frozenset(
 """Keys of `additional_kwargs` with thoughts, and with ids that bind an answer to them."""
 
 
-def thoughts_beside(message: Message) -> list[Any]:
+def thoughts_beside(message: BaseMessage) -> list[Any]:
     """Return the reasoning that an answer has beside its content, which adapters send back.
 
     >>> extra = {"reasoning_content": "Well, no."}
@@ -113,7 +112,7 @@ def thoughts_beside(message: Message) -> list[Any]:
     return [extra[key] for key in extra if key in _THOUGHTS_BESIDE and extra[key]]
 
 
-def without_thoughts(message: Message) -> Message:
+def without_thoughts(message: BaseMessage) -> BaseMessage:
     """Return an answer of a finished turn without its reasoning, in blocks or beside its content.
 
     Its words and calls lose the ids that OpenAI would look up reasoning by. An answer with results
@@ -149,7 +148,7 @@ def with_content(message: M, content: Any) -> M:
     return message.model_copy(update={"content": content})
 
 
-def calls(message: Message) -> tuple[Mapping[str, Any], ...]:
+def calls(message: BaseMessage) -> tuple[Mapping[str, Any], ...]:
     """Return the tool calls of a message, the invalid ones last.
 
     >>> (call,) = calls(AIMessage("", tool_calls=[{"name": "look_up", "args": {}, "id": "1"}]))
@@ -161,7 +160,7 @@ def calls(message: Message) -> tuple[Mapping[str, Any], ...]:
     return (*message.tool_calls, *message.invalid_tool_calls)
 
 
-def call_id(message: Message) -> str | None:
+def call_id(message: BaseMessage) -> str | None:
     """Return the id of the call that a message answers, None if it is no result."""
     return message.tool_call_id if isinstance(message, ToolMessage) else None
 
@@ -185,7 +184,7 @@ def compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
-def unanswered(messages: Sequence[Message]) -> tuple[Mapping[str, Any], ...]:
+def unanswered(messages: Sequence[BaseMessage]) -> tuple[Mapping[str, Any], ...]:
     """Return the calls without a result; models may use an id again in a later answer.
 
     >>> asking = AIMessage("", tool_calls=[{"name": "f", "args": {}, "id": id} for id in "ab"])
@@ -203,7 +202,7 @@ def unanswered(messages: Sequence[Message]) -> tuple[Mapping[str, Any], ...]:
     return (*missed, *waiting)
 
 
-def answered(messages: Sequence[Message]) -> bool:
+def answered(messages: Sequence[BaseMessage]) -> bool:
     """Tell whether the messages end in a final answer: an assistant message without calls.
 
     >>> answered([AIMessage("Yes.")]), answered([])

@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Any, NamedTuple, cast
 
+from langchain_core.messages import BaseMessage
+
 from .blocks import kind_of
-from .messages import Message, call_id, calls, speaks
+from .messages import call_id, calls, speaks
 from .recalled import result_of
 from .state_block import as_users_see
 from .tokens import TokenCounter, count_message
@@ -286,7 +288,7 @@ def _in_order(turn: StoredTurn) -> Iterator[Event]:
 
 
 def cost(
-    messages: Iterable[Message], alone: int, count: TokenCounter, own: Collection[str] = ()
+    messages: Iterable[BaseMessage], alone: int, count: TokenCounter, own: Collection[str] = ()
 ) -> Event:
     """Return the event with the tokens of a turn's messages, without calls of the memory's `own`.
 
@@ -309,7 +311,7 @@ def cost(
     return {"type": "context", "said": said, "answer": answer, "alone": alone, "before": before}
 
 
-def without_calls(messages: Iterable[Message], names: Collection[str]) -> Iterator[Message]:
+def without_calls(messages: Iterable[BaseMessage], names: Collection[str]) -> Iterator[BaseMessage]:
     """Yield messages without calls of these tools and their results, skipping empty ones.
 
     >>> asking = AIMessage("", tool_calls=[{"name": "f", "args": {}, "id": "1"}])
@@ -329,7 +331,7 @@ def without_calls(messages: Iterable[Message], names: Collection[str]) -> Iterat
             yield remainder
 
 
-def _without(message: Message, names: Collection[str]) -> Message:
+def _without(message: BaseMessage, names: Collection[str]) -> BaseMessage:
     """Return a message without calls of these tools.
 
     They go from content blocks and extras too, from which LangChain would read them again.

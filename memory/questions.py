@@ -4,10 +4,9 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from langchain_core.messages import HumanMessage, SystemMessage
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel
 
-from .messages import Message
 from .tokens import REPLY_OVERHEAD, TokenCounter, count_messages
 
 Result = TypeVar("Result")
@@ -44,7 +43,7 @@ class Question:
         >>> [question.log_room(budget, len) for budget in (4_000, 16_000)]
         [3955, 12000]
         """
-        sent: list[Message] = [
+        sent: list[BaseMessage] = [
             SystemMessage(self.instructions),
             HumanMessage(self.log),
         ]

@@ -13,11 +13,11 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import BaseMessage, ToolMessage
 
 from ..prompts.loader import render
 from .errors import ToolError
-from .messages import Message, compact, with_content
+from .messages import compact, with_content
 from .names import is_qualified, numbers, ranges
 from .tokens import TokenCounter, fit
 
@@ -92,7 +92,7 @@ _Quotation: TypeAlias = tuple[Mapping[str, Any], Recalled]
 """A part of a tool result, and the range that it quotes."""
 
 
-def recalled(message: Message) -> tuple[Recalled, ...]:
+def recalled(message: BaseMessage) -> tuple[Recalled, ...]:
     """Return the ranges that a message quotes; only tool results quote any.
 
     >>> recalled(HumanMessage("Which port?"))
@@ -101,7 +101,7 @@ def recalled(message: Message) -> tuple[Recalled, ...]:
     return tuple(quote for _, quote in quotations(message))
 
 
-def quotations(message: Message) -> list[_Quotation]:
+def quotations(message: BaseMessage) -> list[_Quotation]:
     """Return the parts of a tool result that quote a text, each with its range."""
     if not isinstance(message, ToolMessage) or message.name not in _QUOTING:
         return []
@@ -113,7 +113,7 @@ def quotations(message: Message) -> list[_Quotation]:
     return [*zip(parts, ranges, strict=True)] if len(parts) == len(ranges) else []
 
 
-def stored(message: Message) -> Message:
+def stored(message: BaseMessage) -> BaseMessage:
     """Return the message as the archive stores it: without the texts that it quotes."""
     parts = [part for part, _ in quotations(message)]
     blank: Mapping[str, Any] = {"messages": [], "text": ""}
@@ -121,20 +121,20 @@ def stored(message: Message) -> Message:
     return _with(message, kept)
 
 
-def restored(message: Message, read: Callable[[Recalled], Any]) -> Message:
+def restored(message: BaseMessage, read: Callable[[Recalled], Any]) -> BaseMessage:
     """Return the message as it was sent, with what `read` reads; the inverse of `stored`."""
     if not (quotes := quotations(message)):
         return message
     return _with(message, [{**part, _quoted_in(part): read(quote)} for part, quote in quotes])
 
 
-def repeats(message: Message) -> bool:
+def repeats(message: BaseMessage) -> bool:
     """Tell whether a result says again what efforts or other turns say, and no more."""
     is_status = message.type == "tool" and message.name == "effort_status"
     return is_status or bool(recalled(message))
 
 
-def as_reference(message: Message) -> Message:
+def as_reference(message: BaseMessage) -> BaseMessage:
     """Return a result that repeats what is stored with only the calls that read it again.
 
     >>> message = ToolMessage("{...}", tool_call_id="1", name="effort_status")
@@ -159,7 +159,7 @@ def _calls_for(quotes: Sequence[Recalled]) -> Iterator[str]:
         yield f'read_log(turns="{ranges(sorted(told))}"{of_session})'
 
 
-def shortened(message: Message, limit: int, count: TokenCounter, shared: Shared) -> Message:
+def shortened(message: BaseMessage, limit: int, count: TokenCounter, shared: Shared) -> BaseMessage:
     """Return a message that quotes the log, with about `limit` tokens of quoted text.
 
     Summaries of efforts shrink to one line each, and what was found may have their room, up to as
@@ -192,7 +192,7 @@ def shortened(message: Message, limit: int, count: TokenCounter, shared: Shared)
     return _with(message, parts)
 
 
-def _with_brief_summaries(message: Message, count: TokenCounter) -> Message:
+def _with_brief_summaries(message: BaseMessage, count: TokenCounter) -> BaseMessage:
     """Return a search with one line of each summary, as efforts have theirs elsewhere."""
     body = result_of(message)
     if "results" not in body:
@@ -295,7 +295,7 @@ def _is_range(item: Any) -> bool:
     )
 
 
-def _with(message: Message, quoting: Sequence[Mapping[str, Any]]) -> Message:
+def _with(message: BaseMessage, quoting: Sequence[Mapping[str, Any]]) -> BaseMessage:
     """Return a result with these quoting parts; its `next` points behind the first one cut."""
     if not quoting:
         return message
@@ -332,7 +332,7 @@ def _going_on(parts: Sequence[Mapping[str, Any]], then: Any) -> dict[str, Any]:
     return {**parts[0]["left_out"], "turns": ranges(turns)}
 
 
-def _parts(message: Message) -> list[Any]:
+def _parts(message: BaseMessage) -> list[Any]:
     """Return the turns, or the passages of all results, in a result; empty if it has none."""
     listed = result_of(message).get(_QUOTING[str(message.name)])
     if not isinstance(listed, list):
@@ -351,7 +351,7 @@ def _quoted_in(part: Mapping[str, Any]) -> str:
     return next(field for field in _QUOTED if field in part)
 
 
-def result_of(message: Message) -> Mapping[str, Any]:
+def result_of(message: BaseMessage) -> Mapping[str, Any]:
     """Return the JSON object in a tool's result, an empty one if it has none.
 
     >>> result_of(ToolMessage('{"status": "opened"}', tool_call_id="1"))

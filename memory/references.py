@@ -9,6 +9,8 @@ from math import fsum, log
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from langchain_core.messages import BaseMessage
+
 from .archive.protocol import Pointing
 from .banners import BANNER
 from .efforts import EffortState, happened, within_limit
@@ -25,7 +27,7 @@ from .keywords import (
     passages_of,
     terms_of,
 )
-from .messages import Message, answered, call_id, calls, text
+from .messages import answered, call_id, calls, text
 from .names import SLUG_LENGTH, hyphenated, is_qualified, parted
 from .recalled import result_of
 from .running_turn import RunningTurn
@@ -89,7 +91,7 @@ def own_words(text: str) -> str:
     return BANNER.sub("", text)
 
 
-def statements(messages: Sequence[Message]) -> list[str]:
+def statements(messages: Sequence[BaseMessage]) -> list[str]:
     """Return the user's messages of a turn as one text, then the final answer as users see it.
 
     >>> said = HumanMessage("Which port?")
@@ -312,7 +314,7 @@ def _used_results(
     return found
 
 
-def _results(messages: Iterable[Message]) -> dict[str, tuple[str, str]]:
+def _results(messages: Iterable[BaseMessage]) -> dict[str, tuple[str, str]]:
     """Return by effort the queries that found it in this turn, and what their results said."""
     found, asked = dict[str, tuple[str, str]](), dict[Any, str]()
     for message in messages:

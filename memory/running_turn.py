@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from cachetools import LRUCache
+from langchain_core.messages import BaseMessage
 from sqlalchemy.util import memoized_property
 
 from ..prompts.loader import render
@@ -16,7 +17,7 @@ from .errors import ToolError
 from .facts import is_fact
 from .fences import Fences
 from .locks import CACHES
-from .messages import Message, length
+from .messages import length
 from .names import is_qualified, parted, session_called, slug
 from .recalled import Recalled, recalled
 from .search.embeddings import Embedder
@@ -90,7 +91,7 @@ class RunningTurn:
     related: Callable[[str], Sequence[str]] | None = None
     refused: frozenset[str] = frozenset()
     provider: str = ""
-    results: tuple[Message, ...] = ()
+    results: tuple[BaseMessage, ...] = ()
     now: str = ""
     laid_out: LaidOut = field(default_factory=laid_out_cache)
     own_fences: Fences | None = None
@@ -102,7 +103,7 @@ class RunningTurn:
         """The fences of the session."""
         return self.own_fences or fences_of(self.view.archive, self.view.session, self.count)
 
-    def messages(self, turn: StoredTurn) -> tuple[Message, ...]:
+    def messages(self, turn: StoredTurn) -> tuple[BaseMessage, ...]:
         """Return the messages of a committed turn as they were sent, recalled text included."""
         return self.once(("sent",), turn, self.view.messages)
 

@@ -10,8 +10,10 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import TypeAlias
 
+from langchain_core.messages import BaseMessage
+
 from .efforts import EffortState
-from .messages import Message, answered, calls
+from .messages import answered, calls
 from .recalled import result_of
 from .tool_names import DECIDING
 from .turn import Event, StoredTurn
@@ -26,7 +28,7 @@ _ACTIVATING = frozenset({"opened", "switched", "reopened"})
 _BEGINNING = frozenset({"open_effort", "switch_effort", "reopen_effort"})
 
 
-def spans(messages: Sequence[Message], active: str) -> list[Span]:
+def spans(messages: Sequence[BaseMessage], active: str) -> list[Span]:
     """Return the spans of a turn in their order; `active` is the effort that it began with.
 
     An empty name stands for none. What was said before the first effort of a turn began belongs to
@@ -59,7 +61,9 @@ def spans(messages: Sequence[Message], active: str) -> list[Span]:
     return found
 
 
-def headed(messages: Sequence[Message], parts: Sequence[Span], effort: str) -> tuple[Message, ...]:
+def headed(
+    messages: Sequence[BaseMessage], parts: Sequence[Span], effort: str
+) -> tuple[BaseMessage, ...]:
     """Return the messages of an effort's spans, headed by what the user said."""
     places = [(begin, end) for name, begin, end in parts if name == effort]
     return tuple(
@@ -69,7 +73,7 @@ def headed(messages: Sequence[Message], parts: Sequence[Span], effort: str) -> t
     )
 
 
-def event_of(messages: Sequence[Message], state: EffortState) -> tuple[Event, ...]:
+def event_of(messages: Sequence[BaseMessage], state: EffortState) -> tuple[Event, ...]:
     """Return the event that keeps the spans of a turn; none for a turn that is one span."""
     if "tool" not in map(attrgetter("type"), messages):  # only a result begins another span
         return ()
@@ -112,13 +116,13 @@ def active_before(state: EffortState) -> str:
     return next(active, str(events[0]["effort"]) if was_left else "")
 
 
-def _rounds(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
+def _rounds(messages: Sequence[BaseMessage]) -> Iterator[tuple[int, int]]:
     """Yield begin and end of each round; what was said before the first belongs to that."""
     begins = [at for at, message in enumerate(messages) if message.type == "ai"][1:]
     yield from zip([0, *begins], [*begins, len(messages)], strict=True)
 
 
-def _begins_work(messages: Sequence[Message]) -> bool:
+def _begins_work(messages: Sequence[BaseMessage]) -> bool:
     """Tell whether a round calls other tools, and all of them after it made an effort active."""
     names = [call["name"] for message in messages for call in calls(message)]
     work = [at for at, name in enumerate(names) if name not in DECIDING]
@@ -126,7 +130,7 @@ def _begins_work(messages: Sequence[Message]) -> bool:
     return bool(work and begins) and work[0] > begins[-1]
 
 
-def _changes(messages: Sequence[Message]) -> Iterator[tuple[str, str]]:
+def _changes(messages: Sequence[BaseMessage]) -> Iterator[tuple[str, str]]:
     """Yield what the results of these messages say of efforts: a status, and the effort."""
     for message in messages:
         if message.type == "tool" and message.name in DECIDING:

@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, BaseMessage
 
 from ..prompts.loader import render
 from .blocks import kind_of
-from .messages import Growing, Message, with_content
+from .messages import Growing, with_content
 from .settings import Settings
 from .tokens import TokenCounter, cut_marked
 
@@ -214,7 +214,7 @@ def cut_content(content: Any) -> Any:
     return [item for item in rest if _text_of(item) != ""] if found else content
 
 
-def without_blocks(message: Message) -> Message:
+def without_blocks(message: BaseMessage) -> BaseMessage:
     r"""Return a message of the model without its state blocks, any other unchanged.
 
     >>> block = "Done.\n---STATE---\nGoal: ship\n---END STATE---"
@@ -364,7 +364,7 @@ def anchor_instructions(settings: Settings, tokens: int = ANCHOR_TOKENS) -> str:
     return render("anchor", when=occasion, characters=characters)
 
 
-def as_users_see(messages: Sequence[Message]) -> tuple[Message, ...]:
+def as_users_see(messages: Sequence[BaseMessage]) -> tuple[BaseMessage, ...]:
     r"""Return messages as users see them, without the state blocks of the model.
 
     >>> block = "Done.\n---STATE---\nGoal: ship 1.2\n---END STATE---"
@@ -385,7 +385,7 @@ _REPORTED = (
 """What the archive keeps of a call's report."""
 
 
-def calls_sent(messages: Sequence[Message]) -> tuple[Mapping[str, Any], ...]:
+def calls_sent(messages: Sequence[BaseMessage]) -> tuple[Mapping[str, Any], ...]:
     """Return an event for each call of a turn, from the reports that its answers carry.
 
     It has what was sent, in tokens by part, and `usage` as the provider counted it.
@@ -411,7 +411,7 @@ def calls_sent(messages: Sequence[Message]) -> tuple[Mapping[str, Any], ...]:
     return tuple(events)
 
 
-def as_stored(messages: Sequence[Message]) -> tuple[Message, ...]:
+def as_stored(messages: Sequence[BaseMessage]) -> tuple[BaseMessage, ...]:
     r"""Return messages of the state as the archive stores them: with blocks, without reports.
 
     >>> metadata = {"ebbtide": {"raw": "Done.\n---STATE---\nGoal: ship\n---END STATE---"}}
@@ -419,7 +419,7 @@ def as_stored(messages: Sequence[Message]) -> tuple[Message, ...]:
     >>> as_stored([AIMessage(**said)])[0].response_metadata
     {}
     """
-    plain, raw = list[Message](), dict[str, Any]()
+    plain, raw = list[BaseMessage](), dict[str, Any]()
     for message in messages:
         metadata = message.response_metadata
         if message.type != "ai" or METADATA_KEY not in metadata:
@@ -433,7 +433,7 @@ def as_stored(messages: Sequence[Message]) -> tuple[Message, ...]:
     return with_blocks(plain, raw) if raw else tuple(plain)
 
 
-def with_blocks(messages: Sequence[Message], raw: Mapping[str, Any]) -> tuple[Message, ...]:
+def with_blocks(messages: Sequence[BaseMessage], raw: Mapping[str, Any]) -> tuple[BaseMessage, ...]:
     r"""Return messages with their state blocks restored; `raw` has original contents by message id.
 
     A message that differs from its original without blocks was edited: it stays unchanged.
@@ -452,8 +452,8 @@ def with_blocks(messages: Sequence[Message], raw: Mapping[str, Any]) -> tuple[Me
 
 
 def each_block_once(
-    messages: Sequence[Message], noted: Mapping[str, str], within: int
-) -> tuple[Message, ...]:
+    messages: Sequence[BaseMessage], noted: Mapping[str, str], within: int
+) -> tuple[BaseMessage, ...]:
     """Return a turn's messages without state blocks that stand above them.
 
     `noted` is the newest block before the turn, {} for none; it is newer than those of the first
@@ -470,7 +470,7 @@ def each_block_once(
     return tuple(once)
 
 
-def _may_have_blocks(messages: Sequence[Message]) -> bool:
+def _may_have_blocks(messages: Sequence[BaseMessage]) -> bool:
     for message in messages:
         content = message.content
         if message.type == "ai" and (not isinstance(content, str) or START in content):
@@ -478,9 +478,9 @@ def _may_have_blocks(messages: Sequence[Message]) -> bool:
     return False
 
 
-def _fields_of(message: Message) -> dict[str, str] | None:
+def _fields_of(message: BaseMessage) -> dict[str, str] | None:
     return newest(message.content) if message.type == "ai" else None
 
 
 _fields = Growing[Any](lambda messages, _: [*map(_fields_of, messages)])
-_without_blocks = Growing[Message](lambda messages, _: [*map(without_blocks, messages)])
+_without_blocks = Growing[BaseMessage](lambda messages, _: [*map(without_blocks, messages)])

@@ -19,14 +19,14 @@ from typing import Any, TypeAlias
 
 import cachetools
 from cachetools import LRUCache
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, BaseMessage
 from tiktoken import Encoding
 
 from .attachments import references, without_facts
 from .blocks import AttachmentPrice, attachment, kind_of, price
 from .errors import EbbtideError
 from .locks import CACHES
-from .messages import Message, arguments, compact, thoughts_beside
+from .messages import arguments, compact, thoughts_beside
 
 _FUNCTION = 7  # tokens around the name and description of a function
 _PROPERTIES = 3  # tokens around all the parameters of an object that has any
@@ -212,7 +212,7 @@ count: TokenCounter = cached(exact)
 """The default counter: `exact`, cached."""
 
 
-def count_message(message: Message, count: TokenCounter = count) -> int:
+def count_message(message: BaseMessage, count: TokenCounter = count) -> int:
     """Return the tokens of a message: text, name, tool calls and overhead.
 
     Source: OpenAI cookbook, "How to count tokens with tiktoken", section 6; for calls and results
@@ -244,7 +244,7 @@ def count_message(message: Message, count: TokenCounter = count) -> int:
     return tokens
 
 
-def count_messages(messages: Iterable[Message], count: TokenCounter = count) -> int:
+def count_messages(messages: Iterable[BaseMessage], count: TokenCounter = count) -> int:
     """Return the sum of the tokens of messages.
 
     >>> count_messages([HumanMessage("Hello.")] * 2, len)

@@ -4,9 +4,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from langchain_core.messages import BaseMessage
+
 from ..prompts.loader import render
 from .fences import LONGEST_NAME, NAME, role_of
-from .messages import Growing, Message, arguments, calls, spoken, text
+from .messages import Growing, arguments, calls, spoken, text
 from .recalled import SPEAKING, recalled
 from .state_block import START, blocks, without_blocks
 from .tokens import TokenCounter, slices
@@ -62,7 +64,7 @@ def transcript(turns: Iterable[StoredTurn]) -> str:
     return "\n\n".join(parts)
 
 
-def rendered(messages: Sequence[Message], begin: int = 0, end: int | None = None) -> str:
+def rendered(messages: Sequence[BaseMessage], begin: int = 0, end: int | None = None) -> str:
     r"""Render the messages of one turn as text, or a range of what they say.
 
     Each speaker's words are cleaned alone, so that none of them reach those of another.
@@ -76,7 +78,7 @@ def rendered(messages: Sequence[Message], begin: int = 0, end: int | None = None
     return "\n".join(f"{label}{indented(words)}" for _, label, words in pieces)
 
 
-def excerpted(messages: Sequence[Message], begin: int, end: int) -> str:
+def excerpted(messages: Sequence[BaseMessage], begin: int, end: int) -> str:
     r"""Render a range of what a turn says for somebody who is told who says its first words.
 
     >>> excerpted([HumanMessage("Hi")] * 2, 0, 5)
@@ -89,7 +91,7 @@ def excerpted(messages: Sequence[Message], begin: int, end: int) -> str:
 
 
 def entries(
-    messages: Sequence[Message], begin: int = 0, end: int | None = None
+    messages: Sequence[BaseMessage], begin: int = 0, end: int | None = None
 ) -> list[dict[str, str]]:
     r"""Return a range of what a turn says as `read_log` gives it: who says it, and the words.
 
@@ -115,7 +117,7 @@ def entries(
 
 
 def _pieces(
-    messages: Sequence[Message], begin: int, end: int | None, *, named: bool = False
+    messages: Sequence[BaseMessage], begin: int, end: int | None, *, named: bool = False
 ) -> Iterator[tuple[int, str, str]]:
     """Yield the pieces of a range as (offset, label, words).
 
@@ -132,7 +134,7 @@ def _pieces(
             at = stop + 1
 
 
-def plain(messages: Sequence[Message]) -> str:
+def plain(messages: Sequence[BaseMessage]) -> str:
     r"""Return what the messages of a turn say as offsets count it: the words alone.
 
     >>> plain([HumanMessage("Hi")] * 2)
@@ -141,7 +143,7 @@ def plain(messages: Sequence[Message]) -> str:
     return "\n".join(words for _, _, words in _pieces(messages, 0, None))
 
 
-def _offsets_after(messages: Sequence[Message], before: Offsets | None) -> list[Offsets]:
+def _offsets_after(messages: Sequence[BaseMessage], before: Offsets | None) -> list[Offsets]:
     """Return the offsets of messages that follow another one.
 
     >>> messages = [HumanMessage("Hi")] * 2
@@ -183,7 +185,7 @@ def indented(words: str) -> str:
     return _LINE_END.sub(lambda end: f"{end[0]}{INDENT}", words)
 
 
-def offset_at(messages: Sequence[Message], place: int, begin: int = 0) -> int:
+def offset_at(messages: Sequence[BaseMessage], place: int, begin: int = 0) -> int:
     r"""Return the offset of a place in the log of a turn, rendered from `begin` on.
 
     >>> offset_at([HumanMessage("a\nbc")], len("user: a\n  b"))
@@ -201,7 +203,7 @@ def offset_at(messages: Sequence[Message], place: int, begin: int = 0) -> int:
     return offset
 
 
-def speaker_at(messages: Sequence[Message], offset: int) -> str:
+def speaker_at(messages: Sequence[BaseMessage], offset: int) -> str:
     """Return who speaks at an offset of a turn.
 
     >>> speaker_at([HumanMessage("Hi")], 1)
@@ -211,7 +213,7 @@ def speaker_at(messages: Sequence[Message], offset: int) -> str:
     return speaker(messages[at]) if messages else ""
 
 
-def message_end(messages: Sequence[Message], offset: int) -> int:
+def message_end(messages: Sequence[BaseMessage], offset: int) -> int:
     """Return where the message ends in which an offset of a turn lies.
 
     >>> message_end([HumanMessage("Hi")] * 2, 1)
@@ -267,7 +269,7 @@ def _place_after(turn: str, speaker: str, part: str) -> tuple[str, str]:
     return turn, speaker
 
 
-def visible_text(message: Message, between: str = "") -> str:
+def visible_text(message: BaseMessage, between: str = "") -> str:
     r"""Return the text of a message without the model's state blocks; `between` as in `text`.
 
     >>> block = "Done.\n---STATE---\nGoal: ship\n---END STATE---"
@@ -280,7 +282,7 @@ def visible_text(message: Message, between: str = "") -> str:
     return text(without_blocks(message), between)
 
 
-def first_words(messages: Sequence[Message], most: int) -> str:
+def first_words(messages: Sequence[BaseMessage], most: int) -> str:
     r"""Return the beginning of what the user said in a turn, in one line of `most` characters.
 
     >>> first_words([HumanMessage("Is it\nraining?")], 8)
@@ -296,7 +298,7 @@ def clipped(words: str, most: int) -> str:
     return line if len(line) <= most else f"{line[:most]}…"
 
 
-def countable(message: Message) -> list[str]:
+def countable(message: BaseMessage) -> list[str]:
     """Return the text of a message and the arguments of its calls, without the memory's tools.
 
     >>> call = {"name": "look_up", "args": {"id": 1}, "id": "1"}
@@ -310,7 +312,7 @@ def countable(message: Message) -> list[str]:
     return texts
 
 
-def _said(message: Message) -> Iterator[tuple[str, str, bool]]:
+def _said(message: BaseMessage) -> Iterator[tuple[str, str, bool]]:
     """Yield what a message says as (label, cleaned words, whether it is a call)."""
     name, references = speaker(message), recalled(message)
     if references:
@@ -324,7 +326,7 @@ def _said(message: Message) -> Iterator[tuple[str, str, bool]]:
         yield f"{name} calls ", f"{label(call['name'])} {cleaned(arguments(call))}", True
 
 
-def speaker(message: Message) -> str:
+def speaker(message: BaseMessage) -> str:
     """Return who says a message, with the name that it has.
 
     >>> speaker(AIMessage("")), speaker(ToolMessage("", tool_call_id="1", name="look_up"))
@@ -340,7 +342,7 @@ def speaker(message: Message) -> str:
     return f"{said_by} ({name})" if name else said_by
 
 
-def role(message: Message) -> str:
+def role(message: BaseMessage) -> str:
     """Return the role of a message: user, assistant, or its type.
 
     >>> role(HumanMessage("Hi")), role(ToolMessage("", tool_call_id="1"))

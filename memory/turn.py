@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypeAlias
 
+from langchain_core.messages import BaseMessage
+
 from .errors import SettingsError
-from .messages import Message
 from .serialised import fingerprint, to_dict
 
 Event: TypeAlias = Mapping[str, Any]
@@ -102,7 +103,7 @@ class StoredTurn:
     """
 
     number: int
-    messages: tuple[Message, ...]
+    messages: tuple[BaseMessage, ...]
     at: str
     efforts: tuple[str, ...] = ()
     events: tuple[Event, ...] = ()
@@ -142,7 +143,7 @@ class Part:
 
     nonce: str
     before: str
-    messages: tuple[Message, ...]
+    messages: tuple[BaseMessage, ...]
     events: tuple[Event, ...] = ()
 
     @property
@@ -151,7 +152,7 @@ class Part:
         return commit_id(self.nonce, f"part {self.before}", [*map(to_dict, self.messages)])
 
 
-def first_round(messages: Sequence[Message]) -> int:
+def first_round(messages: Sequence[BaseMessage]) -> int:
     """Return the place of a turn's first answer of a model, the end if it has none.
 
     >>> first_round([HumanMessage("Hi"), AIMessage("")])

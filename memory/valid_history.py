@@ -5,13 +5,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.messages.tool import tool_call as create_tool_call
 
 from ..prompts.loader import render
 from .blocks import kind_of
 from .fences import LONGEST_NAME, Fences
-from .messages import Message, call_id, calls, reworded, speaks, spoken, text, with_content
+from .messages import call_id, calls, reworded, speaks, spoken, text, with_content
 from .serialised import fingerprint
 from .tool_names import MEMORY_TOOLS
 from .transcript import cleaned, indented, speaker
@@ -26,7 +26,7 @@ _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 _SPOKEN = frozenset({"human", "ai"})
 
 
-def valid_history(messages: Sequence[Message], fences: Fences) -> tuple[Message, ...]:
+def valid_history(messages: Sequence[BaseMessage], fences: Fences) -> tuple[BaseMessage, ...]:
     """Return the messages with every call followed by its result and no other results.
 
     Missing results are filled in, orphan results become quotes. System messages are left out, as
@@ -41,7 +41,7 @@ def valid_history(messages: Sequence[Message], fences: Fences) -> tuple[Message,
     """
     if all(_is_plain(message, fences) for message in messages):
         return tuple(messages)
-    rounds: list[list[Message]] = [[]]  # each but perhaps the first begins with an answer
+    rounds: list[list[BaseMessage]] = [[]]  # each but perhaps the first begins with an answer
     for message in map(_with_sendable_names, fences.of_others(messages)):
         if message.type == "ai":
             rounds.append([])
@@ -49,7 +49,7 @@ def valid_history(messages: Sequence[Message], fences: Fences) -> tuple[Message,
     return tuple(fixed for round_ in rounds for fixed in _paired(round_, fences))
 
 
-def _is_plain(message: Message, fences: Fences) -> bool:
+def _is_plain(message: BaseMessage, fences: Fences) -> bool:
     """Tell whether every provider takes a message as it stands, as those of most turns."""
     words = message.content
     if message.type not in _SPOKEN or not isinstance(words, str) or not words.strip():
@@ -68,7 +68,7 @@ def _sendable(name: Any) -> str:
     return _NOT_IN_NAMES.sub("_", str(name or ""))[:LONGEST_NAME] or "unnamed"
 
 
-def with_own_ids(messages: Sequence[Message]) -> tuple[Message, ...]:
+def with_own_ids(messages: Sequence[BaseMessage]) -> tuple[BaseMessage, ...]:
     """Return messages in which the id of each call is unique and accepted by every provider.
 
     Some models number the calls of each answer from `call_0`, to which Anthropic answers 400
@@ -80,7 +80,7 @@ def with_own_ids(messages: Sequence[Message]) -> tuple[Message, ...]:
     """
     times: Counter[str] = Counter()
     new_ids: dict[str, str] = {}
-    unique: list[Message] = []
+    unique: list[BaseMessage] = []
     for message in messages:
         if message.type == "ai":
             if not (called := calls(message)):
@@ -97,7 +97,7 @@ def with_own_ids(messages: Sequence[Message]) -> tuple[Message, ...]:
     return tuple(unique)
 
 
-def _with_ids(message: Message, ids: Mapping[str, str]) -> Message:
+def _with_ids(message: BaseMessage, ids: Mapping[str, str]) -> BaseMessage:
     """Return a message with the ids of calls replaced wherever they stand in it."""
     new: dict[str, Any] = {}
     if isinstance(message, ToolMessage):
@@ -126,7 +126,7 @@ def _with_id(item: Any, ids: Mapping[str, str]) -> Any:
     return {**item, **{key: ids[item[key]] for key in ("id", "call_id") if item.get(key) in ids}}
 
 
-def _with_sendable_names(message: Message) -> Message:
+def _with_sendable_names(message: BaseMessage) -> BaseMessage:
     """Return a message whose calls, or whose answered call, have names that can be sent."""
     new: dict[str, Any] = {}
     if message.type == "tool" and message.name is not None:
@@ -162,13 +162,13 @@ def _renamed(call: Any) -> Any:
     return {**call, "name": _sendable(call.get("name"))}
 
 
-def _paired(round_: Sequence[Message], fences: Fences) -> Iterator[Message]:
+def _paired(round_: Sequence[BaseMessage], fences: Fences) -> Iterator[BaseMessage]:
     """Yield an answer, the results of its calls in their order, then the round's other messages."""
     requests = calls(round_[0]) if round_ and round_[0].type == "ai" else ()
     if requests:
         yield _with_valid_calls(round_[0])
     names = {call["id"]: call["name"] for call in requests}
-    results: dict[Any, Message] = {}
+    results: dict[Any, BaseMessage] = {}
     for message in round_:
         if _answers(message, names):
             results.setdefault(call_id(message), message)
@@ -180,7 +180,7 @@ def _paired(round_: Sequence[Message], fences: Fences) -> Iterator[Message]:
             yield _quoted(message, fences)
 
 
-def _answers(message: Message, names: Mapping[str, str]) -> bool:
+def _answers(message: BaseMessage, names: Mapping[str, str]) -> bool:
     """Tell whether a message is the result of a call, given the tools' names by the calls' ids.
 
     A result of a memory's tool has that tool's name: no other tool can answer for it.
@@ -200,7 +200,7 @@ def no_result(call: Mapping[str, Any], reason: str) -> ToolMessage:
     return ToolMessage(reason, tool_call_id=call["id"], name=call["name"], status="error")
 
 
-def _with_valid_calls(message: Message) -> Message:
+def _with_valid_calls(message: BaseMessage) -> BaseMessage:
     """Turn invalid calls into valid ones that quote their text: some adapters drop invalid ones."""
     if isinstance(message.content, str) and message.content and not message.content.strip():
         message = with_content(message, "")  # Anthropic refuses a text of blanks
@@ -217,7 +217,7 @@ def _with_valid_calls(message: Message) -> Message:
     return message.model_copy(update={**new, "content": content})
 
 
-def _without_calls(message: Message, fences: Fences) -> Iterator[Message]:
+def _without_calls(message: BaseMessage, fences: Fences) -> Iterator[BaseMessage]:
     """Yield a message without calls in a role that can be sent; an empty one only of the user."""
     content, kind = message.content, message.type
     is_plain = isinstance(content, str) and bool(content.strip())
@@ -234,7 +234,7 @@ def _without_calls(message: Message, fences: Fences) -> Iterator[Message]:
         yield _quoted(message, fences)
 
 
-def _in_words(message: Message) -> Message:
+def _in_words(message: BaseMessage) -> BaseMessage:
     """Return an answer that was spoken or refused as its words: providers forget the recording."""
     if speaks(message.content) or not spoken(message):
         return message
@@ -243,7 +243,7 @@ def _in_words(message: Message) -> Message:
     return message.model_copy(update={"content": spoken(message), "additional_kwargs": extra})
 
 
-def _uncalling(message: Message) -> Message:
+def _uncalling(message: BaseMessage) -> BaseMessage:
     """Return an answer without a call in OpenAI's old form, which nothing answers."""
     extra = message.additional_kwargs
     if "function_call" not in extra:
@@ -252,7 +252,7 @@ def _uncalling(message: Message) -> Message:
     return message.model_copy(update={"additional_kwargs": extra})
 
 
-def _quoted(message: Message, fences: Fences) -> Message:
+def _quoted(message: BaseMessage, fences: Fences) -> BaseMessage:
     """Return a note that quotes a message, as it would stand in a log."""
     quote = f"{speaker(message)}: {indented(cleaned(text(message)))}"
     return fences.note(render("orphan_result", quote=quote))

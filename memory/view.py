@@ -5,12 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 
+from langchain_core.messages import BaseMessage
+
 from .archive.protocol import Archive, Branch, EffortList
 from .compressions import Compression
 from .efforts import Effort, changes
 from .facts import BASE, is_fact
 from .fences import Fences
-from .messages import Message
 from .names import is_qualified, parted, qualified, session_called, session_name
 from .recalled import Recalled, restored
 from .spans import narrowed
@@ -62,7 +63,7 @@ class ArchiveView:
                 self.read[turn.number] = turn
         return tuple(filter(None, map(self.read.get, wanted)))
 
-    def messages(self, turn: StoredTurn) -> tuple[Message, ...]:
+    def messages(self, turn: StoredTurn) -> tuple[BaseMessage, ...]:
         """Return the messages of a turn as they were sent, recalled text included."""
         return tuple(
             restored(message, self.recall) if message.type == "tool" else message
@@ -100,7 +101,7 @@ class ArchiveView:
         tip = None if session is None else self.archive.newest(session)
         return past(self.archive, session, tip) if session and tip else None
 
-    def messages_of(self, turn: int) -> tuple[Message, ...]:
+    def messages_of(self, turn: int) -> tuple[BaseMessage, ...]:
         """Return the messages of a visible turn, the running one included, as they are stored."""
         if turn == self.running.number:
             return tuple(self.running.messages)

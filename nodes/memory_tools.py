@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import get_callback_manager_for_config
 from langgraph.config import get_config
@@ -12,7 +13,6 @@ from langgraph.runtime import Runtime
 from ..memory.context.changes import after_tools
 from ..memory.dates import stamp
 from ..memory.errors import ToolError
-from ..memory.messages import Message
 from ..memory.questions import Asks
 from ..memory.settings import Settings
 from ..memory.tool_names import MEMORY_TOOLS
@@ -66,7 +66,7 @@ def _steps(
     return {**update, "messages": [*map(_marked, done.results)]}
 
 
-def _marked(result: Message) -> Message:
+def _marked(result: BaseMessage) -> BaseMessage:
     """Return a result of a memory tool with the mark by which a chat UI leaves it out."""
     if result.name not in MEMORY_TOOLS:
         return result
@@ -77,14 +77,14 @@ def _watch(config: RunnableConfig) -> Watch:
     """Return what reports each tool's start and end to the run's callbacks, as LangChain's do."""
     manager = get_callback_manager_for_config(config)
 
-    def begun(call: Mapping[str, Any]) -> Callable[[Message], None]:
+    def begun(call: Mapping[str, Any]) -> Callable[[BaseMessage], None]:
         name, args = str(call["name"]), call.get("args")
         inputs = args if isinstance(args, dict) else None
         tool_run = manager.on_tool_start(
             {"name": name}, str(args), name=name, inputs=inputs, tool_call_id=call["id"]
         )
 
-        def ended(result: Message) -> None:
+        def ended(result: BaseMessage) -> None:
             if getattr(result, "status", "") == "error":
                 tool_run.on_tool_error(ToolError(result.text), tool_call_id=call["id"])
             else:

@@ -14,7 +14,6 @@ from ...memory.archive.protocol import Finding as Finding  # noqa: PLC0414 (expo
 from ...memory.context.budget import Part as Part  # noqa: PLC0414 (exported with the commands)
 from ...memory.dates import stamp
 from ...memory.errors import CommandError, SessionNotFoundError, ToolError
-from ...memory.messages import Message
 from ...memory.metrics import Report as Report  # noqa: PLC0414 (exported with the commands)
 from ...memory.metrics import report, without_calls
 from ...memory.running_turn import RunningTurn
@@ -186,7 +185,7 @@ def _shown_turns(
     """Return the messages of turns as the user saw them, each marked with its turn."""
     view, running_turn = thread.view, thread.tip.turn + 1
     stored_turns = view.turns([turn for turn in turns if turn < running_turn])
-    chosen: list[tuple[int, str, Sequence[Message]]]
+    chosen: list[tuple[int, str, Sequence[BaseMessage]]]
     chosen = [(stored.number, stored.status, view.messages(stored)) for stored in stored_turns]
     if running_messages and running_turn in turns:
         state, whole = thread.state, stored_form(running_messages)

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from langchain_core.messages import BaseMessage
 
 from ..dates import minute_of
 from ..efforts import Effort, left_by
 from ..errors import ArchiveError, SessionNotFoundError
-from ..messages import Message, calls
+from ..messages import calls
 from ..names import ranges
 from ..recalled import recalled
 from ..transcript import speaker, visible_text
@@ -171,7 +172,7 @@ def _turn(turn: StoredTurn) -> Iterator[str]:
         yield "*This turn was not finished.*"
 
 
-def _message(message: Message) -> Iterator[str]:
+def _message(message: BaseMessage) -> Iterator[str]:
     content = visible_text(message)
     who = inline(speaker(message))
     content = "; ".join(map(str, recalled(message))) or content

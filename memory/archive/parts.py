@@ -8,9 +8,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from langchain_core.messages import BaseMessage
 from sqlalchemy import Connection, bindparam, delete, select, update
 
-from ..messages import Message
 from ..serialised import to_messages
 from ..turn import Part, Session, StoredTurn, first_round
 from .attachments import awaiting, compressed
@@ -135,7 +135,7 @@ def _chain(connection: Connection, user: Any, last: str) -> tuple[Part, ...]:
     return known if len(known) == len(found) else ()
 
 
-def _part(row: Any, turn: Sequence[Message]) -> Part | None:
+def _part(row: Any, turn: Sequence[BaseMessage]) -> Part | None:
     """Return the part of a row, which may be a range of a turn; None if that was erased."""
     own = row.turn is None
     messages = _messages(row.messages) if own else tuple(turn[row.first : row.first + row.size])
@@ -144,5 +144,5 @@ def _part(row: Any, turn: Sequence[Message]) -> Part | None:
     return Part(row.nonce, row.before, messages, tuple(json.loads(unzipped(row.events))))
 
 
-def _messages(data: bytes) -> tuple[Message, ...]:
+def _messages(data: bytes) -> tuple[BaseMessage, ...]:
     return to_messages(json.loads(unzipped(data)))

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from langchain_core.messages import BaseMessage
 from sqlalchemy import LargeBinary, Text
 
 from ..attachments import data_of
 from ..errors import ArchiveFormatError
-from ..messages import Message
 from ..serialised import clean, fingerprint, stored_form, to_dict, to_messages, unserialisable
 from ..state_block import cut_content
 from ..turn import StoredTurn
@@ -70,7 +70,7 @@ def unzipped(data: bytes) -> str:
         raise ValueError(f"no zlib data: {error}") from error
 
 
-def mark(messages: Sequence[Message]) -> str:
+def mark(messages: Sequence[BaseMessage]) -> str:
     """Return a fingerprint of the last message, without its state block and its id.
 
     Ids are left out because models repeat them and clients invent them.

@@ -13,13 +13,15 @@ from itertools import takewhile
 from math import ceil, inf
 from typing import Any, TypeAlias
 
+from langchain_core.messages import BaseMessage
+
 from ...prompts.loader import render
 from ..attachments import without_facts
 from ..banners import banner_of
 from ..blocks import Attachment, attachment, kind_of
 from ..efforts import EffortState
 from ..errors import ToolError
-from ..messages import Growing, Message, block_text, call_id, compact, text, with_content
+from ..messages import Growing, block_text, call_id, compact, text, with_content
 from ..names import numbers, ranges, turns_named
 from ..recalled import recalled, result_of
 from ..running_turn import RunningTurn
@@ -97,7 +99,7 @@ def _budget(work: RunningTurn, tokens: int) -> int:
     return 1_000 * ceil(max(needed, budget + 1) / 1_000)
 
 
-def _words(message: Message) -> Any:
+def _words(message: BaseMessage) -> Any:
     """Return the content of a message without its attachments."""
     content = message.content
     if not isinstance(content, list):
@@ -105,7 +107,9 @@ def _words(message: Message) -> Any:
     return [block for block in content if attachment(block) is None]
 
 
-def placeholders(work: RunningTurn, messages: Sequence[Message], turn: int) -> tuple[Message, ...]:
+def placeholders(
+    work: RunningTurn, messages: Sequence[BaseMessage], turn: int
+) -> tuple[BaseMessage, ...]:
     """Return the messages of a turn with placeholders for their attachments."""
     return tuple(
         _mapped(message, lambda _, one: _text(_left(work, one, turn))) for message in messages
@@ -123,7 +127,7 @@ def _text(said: str) -> dict[str, str]:
     return {"type": "text", "text": said}
 
 
-def _mapped(message: Message, change: Any) -> Message:
+def _mapped(message: BaseMessage, change: Any) -> BaseMessage:
     """Return a message with its attachments changed, by place and attachment.
 
     What stands for one has lines of its own: texts beside each other are one text.
@@ -153,8 +157,8 @@ class Attached:
     the attachments that are sent.
     """
 
-    messages: tuple[Message, ...]
-    back: Mapping[CallKey, Message] = field(default_factory=dict)
+    messages: tuple[BaseMessage, ...]
+    back: Mapping[CallKey, BaseMessage] = field(default_factory=dict)
     unsent: tuple[Unsent, ...] = ()
     tokens: int = 0
 
@@ -166,7 +170,7 @@ def attached(work: RunningTurn, plan: Plan) -> Attached:
         return Attached(turn.messages)
     cut = (plan.rounds if plan.after_turn + 1 == turn.number else None) or Rounds()
     ledger = _Ledger(work, inf if cut.files is None else cut.files)
-    back: dict[CallKey, Message] = {}
+    back: dict[CallKey, BaseMessage] = {}
     brought = dict(_brought(work, turn))
     messages = []
     places = offsets(turn.messages)
@@ -199,13 +203,13 @@ def _counted(names: Iterable[str]) -> str:
     return "; ".join(name if number == 1 else f"{number} times {name}" for name, number in times)
 
 
-def _blocks(message: Message) -> Sequence[Any]:
+def _blocks(message: BaseMessage) -> Sequence[Any]:
     """Return the blocks of a message whose attachments are replaced."""
     content = message.content
     return content if message.type in _SHOWING and isinstance(content, list) else ()
 
 
-def _may_have(message: Message) -> bool:
+def _may_have(message: BaseMessage) -> bool:
     """Tell whether a message has an attachment, or may bring one back."""
     if any(map(attachment, _blocks(message))):
         return True
@@ -216,7 +220,7 @@ def _may_have(message: Message) -> bool:
 _which_may = Growing[bool](lambda messages, _: [*map(_may_have, messages)])
 
 
-def _as_sent(ledger: _Ledger, message: Message, offset: int) -> Message:
+def _as_sent(ledger: _Ledger, message: BaseMessage, offset: int) -> BaseMessage:
     """Return a message with the attachments that are sent; words or a note stand for others."""
     content: Any = message.content
     turn, count = ledger.work.view.running.number, ledger.work.count
@@ -278,7 +282,7 @@ def _attachments(turn: StoredTurn) -> Iterator[_Found]:
                 yield turn.number, block, one
 
 
-def _note(ledger: _Ledger, found: Sequence[_Found]) -> Message | None:
+def _note(ledger: _Ledger, found: Sequence[_Found]) -> BaseMessage | None:
     """Return the memory's message with the attachments that a call brought back.
 
     Those that are not sent are named, unless what the call read has their words.
@@ -304,9 +308,9 @@ def _note(ledger: _Ledger, found: Sequence[_Found]) -> Message | None:
     return with_content(note, [_text(str(note.content)), *blocks])
 
 
-def with_calls(messages: Sequence[Message]) -> list[tuple[Message, CallKey | None]]:
+def with_calls(messages: Sequence[BaseMessage]) -> list[tuple[BaseMessage, CallKey | None]]:
     """Return each message with the call that it answers, None if it is no result."""
-    pairs: list[tuple[Message, CallKey | None]] = []
+    pairs: list[tuple[BaseMessage, CallKey | None]] = []
     later: Counter[str] = Counter()
     for message in reversed(messages):
         answered = str(call_id(message))
@@ -318,7 +322,9 @@ def with_calls(messages: Sequence[Message]) -> list[tuple[Message, CallKey | Non
 _names = Growing[Any](lambda messages, _: [one.name for one in messages])
 
 
-def log_results(messages: Sequence[Message]) -> Iterator[tuple[int, CallKey, Mapping[str, Any]]]:
+def log_results(
+    messages: Sequence[BaseMessage],
+) -> Iterator[tuple[int, CallKey, Mapping[str, Any]]]:
     """Yield the results that brought turns of a log back, with their places and calls.
 
     Those of a log that a later call collapsed are not among them.
@@ -336,7 +342,7 @@ def log_results(messages: Sequence[Message]) -> Iterator[tuple[int, CallKey, Map
 
 
 def results_of(
-    messages: Sequence[Message], tools: Collection[str]
+    messages: Sequence[BaseMessage], tools: Collection[str]
 ) -> Iterator[tuple[int, CallKey, Mapping[str, Any]]]:
     """Yield the results of these tools, with their places and calls."""
     if {*_names(messages)}.isdisjoint(tools):
@@ -356,7 +362,7 @@ def turns_of_log(result: Mapping[str, Any]) -> list[int]:
         return []
 
 
-def log_rounds(messages: Sequence[Message], logs: Collection[str]) -> set[int]:
+def log_rounds(messages: Sequence[BaseMessage], logs: Collection[str]) -> set[int]:
     """Return the places of the messages of the rounds that brought the logs of these efforts."""
     places: set[int] = set()
     begin = 0

@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar
 
-from langchain_core.messages import SystemMessage
+from langchain_core.messages import BaseMessage, SystemMessage
 from sqlalchemy.util import memoized_property
 
 from ...prompts.loader import render
 from ..errors import SettingsError
 from ..fences import KEY_PLACE
-from ..messages import Message
 from ..serialised import digest
 from ..settings import Settings
 from ..state_block import ANCHOR_TOKENS, anchor_instructions
@@ -36,7 +35,7 @@ class Part:
     """A piece of the context, its size in tokens, and the turn that it shows, if any."""
 
     name: PartName
-    messages: tuple[Message, ...]
+    messages: tuple[BaseMessage, ...]
     tokens: int
     turn: int | None = None
 
@@ -49,7 +48,7 @@ class Part:
     def of(
         cls,
         name: PartName,
-        messages: Iterable[Message],
+        messages: Iterable[BaseMessage],
         count: TokenCounter,
         turn: int | None = None,
     ) -> "Part":
@@ -188,7 +187,7 @@ def fixed_parts(system: str, tools: int, count: TokenCounter) -> tuple[Part, Par
 
     The tokens that begin the reply count with the system message.
     """
-    message: Message = SystemMessage(system)
+    message: BaseMessage = SystemMessage(system)
     tokens = REPLY_OVERHEAD + count_message(message, count)
     return Part("system", (message,), tokens), Part("tools", (), tools)
 

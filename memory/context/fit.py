@@ -7,10 +7,11 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
+from langchain_core.messages import BaseMessage
 from rapidfuzz.distance import Prefix
 from sqlalchemy.util import memoized_property
 
-from ..messages import Message, text, with_content
+from ..messages import text, with_content
 from ..names import ranges, ranges_between, span
 from ..running_turn import RunningTurn
 from ..tokens import REPLY_OVERHEAD, TokenCounter, count_messages
@@ -50,7 +51,7 @@ class WorkingContext:
     """The tokens of what the application says in the conversation, in the system message."""
 
     @memoized_property
-    def messages(self) -> tuple[Message, ...]:
+    def messages(self) -> tuple[BaseMessage, ...]:
         """The messages of all parts, in order, in which each tool call has an id of its own."""
         return with_own_ids([*chain.from_iterable(map(attrgetter("messages"), self.parts))])
 

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from langchain_core.messages import BaseMessage
+
 from ...prompts.loader import render
 from ..fences import Fences
-from ..messages import Message, calls, compact, with_content, without_thoughts
+from ..messages import calls, compact, with_content, without_thoughts
 from ..recalled import result_of
 from ..running_turn import RunningTurn
 from ..state_block import as_users_see
@@ -33,7 +35,7 @@ is there.
 """
 
 
-def as_past(messages: Sequence[Message]) -> tuple[Message, ...]:
+def as_past(messages: Sequence[BaseMessage]) -> tuple[BaseMessage, ...]:
     """Return messages as a past turn shows them.
 
     That is without state blocks, the model's thoughts, and what markers repeat.
@@ -58,7 +60,7 @@ def is_whole(turn: StoredTurn, plan: Plan) -> bool:
     return turn.number > plan.after_turn or not turn.efforts or is_open
 
 
-def edges(messages: Sequence[Message]) -> list[int]:
+def edges(messages: Sequence[BaseMessage]) -> list[int]:
     """Return the places of the request and the final answer of a turn.
 
     >>> edges([HumanMessage("Which port?"), SystemMessage("Be brief."), AIMessage("8443.")])
@@ -71,8 +73,8 @@ def edges(messages: Sequence[Message]) -> list[int]:
 
 
 def shorten_edges(
-    turn: StoredTurn, messages: Sequence[Message], limit: int, fences: Fences
-) -> tuple[Message, ...]:
+    turn: StoredTurn, messages: Sequence[BaseMessage], limit: int, fences: Fences
+) -> tuple[BaseMessage, ...]:
     """Return request and final answer of a turn, as the context shows them, within `limit`."""
     places, count = edges(messages), fences.count
     for tokens in (limit, *ladder(limit)):

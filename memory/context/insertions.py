@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, TypeAlias
 
+from langchain_core.messages import BaseMessage
+
 from ...prompts.loader import render
-from ..messages import Message
 from ..names import is_qualified, parted
 from ..running_turn import RunningTurn
 from ..spans import kept, narrowed
@@ -19,7 +20,9 @@ from .plan import Plan
 from .quotes import Quoted, log_quote
 from .rounds import RESULT_SHARE
 
-Piece: TypeAlias = tuple[PartName, Message]  # a message, and the part of the context that it is in
+Piece: TypeAlias = tuple[
+    PartName, BaseMessage
+]  # a message, and the part of the context that it is in
 Load: TypeAlias = tuple[str, int]  # an effort, and a turn of it that a log shows
 
 
@@ -34,7 +37,7 @@ class Insertion:
 Insertions: TypeAlias = dict[CallKey, Insertion]
 
 
-def hint_notes(work: RunningTurn, turn: StoredTurn, names: Sequence[str]) -> list[Message]:
+def hint_notes(work: RunningTurn, turn: StoredTurn, names: Sequence[str]) -> list[BaseMessage]:
     """Return hints as a note; none if the efforts were erased."""
     stored = work.view.as_of(turn.number - 1).efforts_named(names, ())
     lines = [f"- {effort.id}" for effort in stored if effort.summary or effort.goal]
@@ -81,7 +84,7 @@ def shown_log_rounds(turn: StoredTurn, plan: Plan) -> set[int]:
 
 
 def with_insertions(
-    messages: Sequence[Message], insertions: Insertions, name: PartName
+    messages: Sequence[BaseMessage], insertions: Insertions, name: PartName
 ) -> Iterator[Piece]:
     """Yield messages, and after all results of a round the insertions that belong to them."""
     waiting: list[Piece] = []
@@ -96,7 +99,7 @@ def with_insertions(
 
 
 def with_back(
-    insertions: Insertions, turn: StoredTurn, back: Mapping[CallKey, Message]
+    insertions: Insertions, turn: StoredTurn, back: Mapping[CallKey, BaseMessage]
 ) -> Insertions:
     """Return the insertions of a turn's calls, in their order, with attachments brought back."""
     found: Insertions = {}

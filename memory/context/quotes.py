@@ -5,11 +5,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from langchain_core.messages import BaseMessage
+
 from ...prompts.loader import render
 from ..compressions import Compression, Item, Kind, capped
 from ..efforts import one_line
 from ..fences import Fences
-from ..messages import Message
 from ..names import parted, ranges, span, turns_named
 from ..search.passages import best_pieces
 from ..tokens import TokenCounter, count_message, cut_marked, fit
@@ -32,7 +33,7 @@ def quote(
     fences: Fences,
     limit: int | None = None,
     goal: str = "",
-) -> Message | None:
+) -> BaseMessage | None:
     """Return the note that stands for the compressed turns from `first` on; None if nothing fits.
 
     Within `limit` tokens the oldest items that are not about the goal leave first, constraints
@@ -77,7 +78,7 @@ def marked_lines(quote: str) -> str:
 
 def _note(
     compression: Compression, first: int, fences: Fences, items: Sequence[Item], background: str
-) -> Message:
+) -> BaseMessage:
     """Return items by kind, each kind in the order of its turns, then the background.
 
     The background is one line, as injected text could make a model write lines that look like ours.
@@ -176,7 +177,9 @@ class Quoted:
         return replace(turn, messages=tuple(rounds))
 
 
-def log_quote(effort_id: str, status: str, quoted: Quoted, limit: int, fences: Fences) -> Message:
+def log_quote(
+    effort_id: str, status: str, quoted: Quoted, limit: int, fences: Fences
+) -> BaseMessage:
     """Return a note with turns of an effort; of one over `limit` tokens it has as many."""
     turns, count = quoted.shown, fences.count
     log = transcript(turns)

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from langchain_core.messages import BaseMessage
+
 from ...prompts.loader import render
 from ..dates import UNDATED, local_day
 from ..efforts import Effort
-from ..messages import Message
 from ..names import is_qualified, numbers, ranges_between, turns_named
 from ..running_turn import RunningTurn
 from ..spans import kept
@@ -69,7 +70,7 @@ def _quotes(work: RunningTurn, plan: Plan) -> Iterator[Part]:
     anchor = anchor_of(work, plan) if work.settings.anchor != "off" else {}
     block = _state_block(work, plan, anchor).tokens if anchor else 0
     limit = quotes_limit(plan.room_or(work.room), block)
-    quotes: dict[str, Message] = {}
+    quotes: dict[str, BaseMessage] = {}
     goals = {effort.id: effort.goal for effort in _known(work, plan, [*plan.quotes])}
     for name in [name for name in reversed(plan.open) if name in plan.quotes]:
         compression = work.view.compression(name, plan.quotes[name])
@@ -230,7 +231,7 @@ def _marked_if_active(effort: str, plan: Plan) -> str:
     return render("open_active", effort=effort) if effort == plan.active else effort
 
 
-def _open_efforts(work: RunningTurn, lines: Mapping[str, str], limit: int) -> Message:
+def _open_efforts(work: RunningTurn, lines: Mapping[str, str], limit: int) -> BaseMessage:
     """Return the note that lists open efforts within `limit` tokens, at least their number."""
 
     def form(text: str) -> str:
@@ -246,7 +247,7 @@ def _open_efforts(work: RunningTurn, lines: Mapping[str, str], limit: int) -> Me
 def _state_block(work: RunningTurn, plan: Plan, anchor: Mapping[str, str]) -> Part:
     """Return the note with the state block as it was when the context was rebuilt."""
 
-    def quoted(block: Mapping[str, str]) -> Message:
+    def quoted(block: Mapping[str, str]) -> BaseMessage:
         cut = block != anchor or any(text.endswith("…") for text in block.values())
         end = ", " + render("cut_to_fit") if cut else ""
         return work.fences.note(render("anchor_note", how=end, quote=rendered_fields(block)))

@@ -12,10 +12,12 @@ from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
+from langchain_core.messages import BaseMessage
+
 from ...prompts.loader import render
 from ..efforts import one_line
 from ..fences import Fences
-from ..messages import Growing, Message, arguments, call_id, calls
+from ..messages import Growing, arguments, call_id, calls
 from ..messages import text as text_of
 from ..names import runs
 from ..running_turn import RunningTurn
@@ -54,7 +56,7 @@ _SUBJECTS_OF_TOOL, _EFFORTS_NAMED = 3, 3  # subjects of one tool at most, merged
 _NAME, _SUBJECT = 32, 80  # characters of such a name, and of an argument that is one
 
 
-def begins(messages: Sequence[Message]) -> list[int]:
+def begins(messages: Sequence[BaseMessage]) -> list[int]:
     """Return the places of the messages that begin a round.
 
     >>> begins([HumanMessage("x"), AIMessage("x"), HumanMessage("x"), AIMessage("y")])
@@ -77,7 +79,7 @@ def older_cuts(turn: StoredTurn, before: Rounds | None) -> Iterator[Rounds]:
         yield (cut := replace(cut, left=end))
 
 
-def without_last_resorts(cut: Rounds, messages: Sequence[Message]) -> Rounds:
+def without_last_resorts(cut: Rounds, messages: Sequence[BaseMessage]) -> Rounds:
     """Return a cut without what the newest rounds of its time made necessary, as they may leave.
 
     That is a shorter request, an index of one line, and an excerpt for the rounds.
@@ -133,8 +135,8 @@ def request_cuts(cut: Rounds, limit: int) -> Iterator[Rounds]:
 
 
 def cut_turn(
-    turn: StoredTurn, messages: Sequence[Message], cut: Rounds, room: int, fences: Fences
-) -> tuple[Message, ...]:
+    turn: StoredTurn, messages: Sequence[BaseMessage], cut: Rounds, room: int, fences: Fences
+) -> tuple[BaseMessage, ...]:
     """Return a turn's first `messages`, as the context shows them, after a cut.
 
     The request is followed by the index of the rounds that left, then by the other rounds. The
@@ -156,7 +158,7 @@ def cut_turn(
     return (*valid(short[:first]), *notes, *valid(rest))
 
 
-def hidden(messages: Sequence[Message], cut: Rounds) -> set[int]:
+def hidden(messages: Sequence[BaseMessage], cut: Rounds) -> set[int]:
     """Return the places of the messages of rounds that left; what the user said stays."""
     first = first_round(messages)
     away = {*range(first, min(cut.left, len(messages)))}
@@ -165,7 +167,7 @@ def hidden(messages: Sequence[Message], cut: Rounds) -> set[int]:
     return away.difference(at for at, kind in enumerate(_kinds(messages)) if kind == "human")
 
 
-def out_of_view(messages: Sequence[Message], cut: Rounds) -> frozenset[int]:
+def out_of_view(messages: Sequence[BaseMessage], cut: Rounds) -> frozenset[int]:
     """Return the places of messages that are hidden, or may only be shown as previews."""
     shortened = max((end for end, *_ in cut.limits), default=0)
     return frozenset({*range(first_round(messages), shortened)} | hidden(messages, cut))
@@ -178,11 +180,11 @@ _deciding = Growing[bool](
 
 
 def within(
-    turn: StoredTurn, messages: Sequence[Message], limit: int, room: int, fences: Fences
-) -> tuple[Message, ...]:
+    turn: StoredTurn, messages: Sequence[BaseMessage], limit: int, room: int, fences: Fences
+) -> tuple[BaseMessage, ...]:
     """Return an unanswered turn within `limit` tokens, cut no deeper than needed."""
 
-    def history(cut: Rounds) -> tuple[Message, ...]:
+    def history(cut: Rounds) -> tuple[BaseMessage, ...]:
         return cut_turn(turn, messages, cut, room, fences)
 
     def tokens(cut: Rounds) -> int:
@@ -226,7 +228,7 @@ def _logs(work: RunningTurn) -> set[str]:
     return expanded | {name for name, one in state.open.items() if one["opened_turn"] == state.turn}
 
 
-def left_until(cut: Rounds, messages: Sequence[Message]) -> int:
+def left_until(cut: Rounds, messages: Sequence[BaseMessage]) -> int:
     """Return the place in the running turn up to which its rounds left the prompt.
 
     A round between two that left, which is shown, is taken with them. The newest never is.
@@ -235,7 +237,7 @@ def left_until(cut: Rounds, messages: Sequence[Message]) -> int:
     return min(places[-1], max([cut.left, *(end for *_, end in cut.gone)])) if places else 0
 
 
-def _limits(cut: Rounds, at: int, message: Message, room: int) -> Limits:
+def _limits(cut: Rounds, at: int, message: BaseMessage, room: int) -> Limits:
     """Return the limits of a message at this place: the lowest of all cuts that cover it."""
     if message.type == "human":
         return Limits(texts=cut.request)
@@ -246,8 +248,8 @@ def _limits(cut: Rounds, at: int, message: Message, room: int) -> Limits:
 
 
 def _active_note(
-    turn: StoredTurn, shown: Sequence[Message], room: int, fences: Fences
-) -> Iterator[Message]:
+    turn: StoredTurn, shown: Sequence[BaseMessage], room: int, fences: Fences
+) -> Iterator[BaseMessage]:
     """Yield the note on which effort the turn left active, unless what is shown says it."""
     decides = _deciding(turn.messages)
     active = active_after([one for at, one in enumerate(turn.messages) if decides[at]])
@@ -264,7 +266,9 @@ def _active_note(
     yield fences.note_within("\n".join(purpose), room // _ACTIVE_SHARE, form)
 
 
-def _index(turn: StoredTurn, away: set[int], cut: Rounds, limit: int, fences: Fences) -> Message:
+def _index(
+    turn: StoredTurn, away: set[int], cut: Rounds, limit: int, fences: Fences
+) -> BaseMessage:
     """Return the index of the rounds that left: a line for each call, the oldest merged.
 
     Of a concluded effort, for whose rounds its summary stands, it says where they are read.
@@ -283,7 +287,7 @@ def _index(turn: StoredTurn, away: set[int], cut: Rounds, limit: int, fences: Fe
         begin = next(at for at in left if called[at])
         return next(_lines(messages, places, begin, count)).offset
 
-    def note(kept: int) -> Message:
+    def note(kept: int) -> BaseMessage:
         """Return the index with so many of its newest lines, the older ones merged."""
         merged = _merged(made[: len(made) - kept], oldest)
         lines = [*head, *merged, *(one.text for one in reversed(shown[:kept]))]
@@ -317,7 +321,7 @@ class _Called(NamedTuple):
     subject: str
 
 
-def _calls_of(message: Message) -> tuple[_Called, ...]:
+def _calls_of(message: BaseMessage) -> tuple[_Called, ...]:
     """Return for each line of the index for a message what was called."""
     if message.type != "ai":
         return ()
@@ -339,7 +343,7 @@ _called = Growing[tuple[_Called, ...]](lambda messages, _: [*map(_calls_of, mess
 
 
 def _lines(
-    messages: Sequence[Message], places: Sequence[Offsets], at: int, count: TokenCounter
+    messages: Sequence[BaseMessage], places: Sequence[Offsets], at: int, count: TokenCounter
 ) -> Iterator[_Line]:
     """Yield the lines of the index for a message: what it says, and its calls."""
     message = messages[at]
@@ -394,7 +398,7 @@ def _concluded_lines(turn: StoredTurn, cut: Rounds, limit: int, count: TokenCoun
     return lines
 
 
-def _results(messages: Sequence[Message], at: int) -> dict[object, int]:
+def _results(messages: Sequence[BaseMessage], at: int) -> dict[object, int]:
     """Return the places of the results of the round that begins at this place, by call."""
     results: dict[object, int] = {}
     for place in range(at + 1, len(messages)):

@@ -8,21 +8,14 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, TypeAlias, TypeVar
 
+from langchain_core.messages import BaseMessage
+
 from ...prompts.loader import render
 from ..blocks import attachment, kind_of
 from ..efforts import one_line
 from ..fences import Fences
-from ..messages import (
-    Message,
-    arguments,
-    block_text,
-    call_id,
-    calls,
-    compact,
-    reworded,
-    with_content,
-)
 from ..messages import answered as has_answer
+from ..messages import arguments, block_text, call_id, calls, compact, reworded, with_content
 from ..messages import text as text_of
 from ..recalled import as_reference, recalled, repeats, result_of, shortened
 from ..search.passages import word_begin, word_end
@@ -140,12 +133,12 @@ _Preview: TypeAlias = Callable[[str, int, Place], str]
 
 def previewed(
     turn: StoredTurn,
-    messages: Sequence[Message],
+    messages: Sequence[BaseMessage],
     limits: Limits,
     count: TokenCounter,
     *,
     cut: Cut | None = None,
-) -> tuple[Message, ...]:
+) -> tuple[BaseMessage, ...]:
     """Return a turn's messages with previews of all contents over the limits.
 
     `messages` are those of the turn as the context shows them; pointers count in the turn itself.
@@ -158,12 +151,12 @@ def previewed(
 
 def previewed_each(
     turn: StoredTurn,
-    messages: Sequence[Message],
+    messages: Sequence[BaseMessage],
     limits: Sequence[Limits],
     count: TokenCounter,
     *,
     cut: Cut | None = None,
-) -> tuple[Message, ...]:
+) -> tuple[BaseMessage, ...]:
     """Return a turn's messages with previews, each message with limits of its own."""
     least = _LEAST_SAVED_UNREAD if cut else _LEAST_SAVED
 
@@ -195,7 +188,7 @@ def previewed_each(
     return tuple(previews)
 
 
-def _is_within(message: Message, most: Limits, count: TokenCounter) -> bool:
+def _is_within(message: BaseMessage, most: Limits, count: TokenCounter) -> bool:
     """Tell whether nothing of a message can be over its limits, which is true of most."""
     own = most.results if message.type == "tool" else most.texts
     if own is None or most.arguments is not None:
@@ -204,13 +197,13 @@ def _is_within(message: Message, most: Limits, count: TokenCounter) -> bool:
     return isinstance(content, str) and not recalled(message) and count(content) <= own
 
 
-def has_files(message: Message) -> bool:
+def has_files(message: BaseMessage) -> bool:
     """Tell whether a message has attachments that are sent."""
     content = message.content
     return isinstance(content, list) and any(map(attachment, content))
 
 
-def _with_short_words(message: Message, limit: int, place: int, short: _Preview) -> Message:
+def _with_short_words(message: BaseMessage, limit: int, place: int, short: _Preview) -> BaseMessage:
     """Return a user's message with previews of its words, beside the attachments that are sent."""
     blocks = [*message.content]
     texts = [at for at, block in enumerate(blocks) if kind_of(block) == "text"]
@@ -224,8 +217,8 @@ def _with_short_words(message: Message, limit: int, place: int, short: _Preview)
 
 
 def _with_previews(
-    message: Message, limit: int | None, arguments: int | None, place: Offsets, short: _Preview
-) -> Message:
+    message: BaseMessage, limit: int | None, arguments: int | None, place: Offsets, short: _Preview
+) -> BaseMessage:
     """Return a message with previews of its text and of the arguments of its calls."""
     new: dict[str, Any] = {}
     if limit is not None:
@@ -248,7 +241,7 @@ def _with_previews(
 
 
 def _short_calls(
-    message: Message, limit: int, places: Sequence[int], short: _Preview
+    message: BaseMessage, limit: int, places: Sequence[int], short: _Preview
 ) -> dict[str, list[Any]]:
     """Return the calls of a message with long arguments cut."""
     offset = iter(places)
@@ -302,8 +295,8 @@ def _place_of_value(content: str, start: int, begin: int, value: Any, place: int
 
 
 def shorten_turn(
-    turn: StoredTurn, messages: Sequence[Message], limit: int, fences: Fences
-) -> tuple[Message, ...]:
+    turn: StoredTurn, messages: Sequence[BaseMessage], limit: int, fences: Fences
+) -> tuple[BaseMessage, ...]:
     """Return the messages of an answered turn, as the context shows them, within `limit` tokens."""
     history = valid_history(messages, fences)
     if count_messages(history, fences.count) <= limit:
@@ -313,8 +306,8 @@ def shorten_turn(
 
 
 def _shorten_answered(
-    turn: StoredTurn, messages: Sequence[Message], limit: int, fences: Fences
-) -> tuple[Message, ...]:
+    turn: StoredTurn, messages: Sequence[BaseMessage], limit: int, fences: Fences
+) -> tuple[BaseMessage, ...]:
     """Return an answered turn within `limit` tokens, the answer shortened last; none if too long.
 
     Before it go, in this order, what tools recalled, other results, arguments, the oldest rounds of
@@ -322,7 +315,7 @@ def _shorten_answered(
     """
     recalling = [at for at, message in enumerate(messages) if repeats(message)]
 
-    def without_repeated(number: int) -> tuple[Message, ...]:
+    def without_repeated(number: int) -> tuple[BaseMessage, ...]:
         gone = {*recalling[:number]}
         brief = (as_reference(one) if at in gone else one for at, one in enumerate(messages))
         return valid_history([*brief], fences)
@@ -331,10 +324,10 @@ def _shorten_answered(
     shown = _Shown(turn, brief, fences)
     rounds = len(shown.rounds)
 
-    def with_previews(limits: Limits) -> tuple[Message, ...]:
+    def with_previews(limits: Limits) -> tuple[BaseMessage, ...]:
         return valid_history(shown.short(limits), fences)
 
-    def with_texts(limits: tuple[Limits, Limits]) -> tuple[Message, ...]:
+    def with_texts(limits: tuple[Limits, Limits]) -> tuple[BaseMessage, ...]:
         before = shown.without_rounds(limits[0], rounds)
         answer = valid_history(shown.short(limits[1])[-1:], fences)
         return (*before[:-1], *answer) if answer else before  # an empty answer is not sent
@@ -351,14 +344,14 @@ def _shorten_answered(
 class _Shown:
     """The messages of a turn with previews, and without its oldest rounds of tools."""
 
-    def __init__(self, turn: StoredTurn, messages: Sequence[Message], fences: Fences) -> None:
+    def __init__(self, turn: StoredTurn, messages: Sequence[BaseMessage], fences: Fences) -> None:
         self._turn, self._messages, self._fences = turn, messages, fences
         self._answers = [at for at, message in enumerate(messages) if message.type == "ai"]
         self.rounds = [at for at in self._answers if calls(messages[at])]
         # Many steps share limits.
         self.short = cache(partial(previewed, turn, messages, count=fences.count))
 
-    def without_rounds(self, limits: Limits, number: int) -> tuple[Message, ...]:
+    def without_rounds(self, limits: Limits, number: int) -> tuple[BaseMessage, ...]:
         """Return the messages with one note in place of the first `number` rounds."""
         short, valid = self.short(limits), partial(valid_history, fences=self._fences)
         if not number:
@@ -369,7 +362,7 @@ class _Shown:
         return (*valid(short[:begin]), self._fences.note(note), *valid(short[end:]))
 
 
-def _rounds_left_out(turn: StoredTurn, begin: int, messages: Sequence[Message]) -> str:
+def _rounds_left_out(turn: StoredTurn, begin: int, messages: Sequence[BaseMessage]) -> str:
     """Return the note that stands for rounds of tools; `begin` is the place of their first."""
     tools = [one_line(str(call["name"])) for message in messages for call in calls(message)]
     names = ", ".join(dict.fromkeys(tools))
@@ -382,8 +375,11 @@ def _rounds_left_out(turn: StoredTurn, begin: int, messages: Sequence[Message]) 
 
 
 def _first_fitting(
-    limit: int, count: TokenCounter, steps: Sequence[T], show: Callable[[T], tuple[Message, ...]]
-) -> tuple[Message, ...]:
+    limit: int,
+    count: TokenCounter,
+    steps: Sequence[T],
+    show: Callable[[T], tuple[BaseMessage, ...]],
+) -> tuple[BaseMessage, ...]:
     """Return the messages of the first of ever shorter steps that fits, none if none does."""
 
     def fits(step: T) -> bool:
@@ -394,7 +390,7 @@ def _first_fitting(
     return show(steps[bisect_left(steps[:-1], 1, key=fits)])
 
 
-def active_after(messages: Sequence[Message]) -> list[str] | None:
+def active_after(messages: Sequence[BaseMessage]) -> list[str] | None:
     """Return the effort that these messages left active, then its constraints and goal as lines.
 
     Empty if they left none active, None if they changed nothing.
@@ -426,7 +422,7 @@ def _purpose_lines(fields: Mapping[str, Any]) -> Iterator[str]:
     yield f"goal: {one_line(str(fields.get('goal') or 'not stated'))}"
 
 
-def decisions(messages: Sequence[Message]) -> Iterator[Any]:
+def decisions(messages: Sequence[BaseMessage]) -> Iterator[Any]:
     """Yield what decides which effort is active: calls as they are shown, and their results."""
     for message in messages:
         deciding = (call for call in calls(message) if call.get("name") in DECIDING)
@@ -435,7 +431,7 @@ def decisions(messages: Sequence[Message]) -> Iterator[Any]:
             yield "done"
 
 
-def _is_decision(message: Message) -> bool:
+def _is_decision(message: BaseMessage) -> bool:
     return message.type == "tool" and message.name in DECIDING
 
 
@@ -456,8 +452,8 @@ def _text_limits(limit: int) -> Iterator[tuple[Limits, Limits]]:
 
 
 def log_excerpt(
-    turn: StoredTurn, messages: Sequence[Message], limit: int, fences: Fences
-) -> tuple[Message, ...]:
+    turn: StoredTurn, messages: Sequence[BaseMessage], limit: int, fences: Fences
+) -> tuple[BaseMessage, ...]:
     """Return head and tail of the log as a quote, and what the user said last, in half at most.
 
     Where they do not fit, a note says that the whole turn is left out. It stands after the question

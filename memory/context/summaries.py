@@ -3,10 +3,11 @@
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
+from langchain_core.messages import BaseMessage
+
 from ...prompts.loader import render
 from ..dates import day_of
 from ..efforts import Effort, changes, one_line
-from ..messages import Message
 from ..names import is_qualified
 from ..running_turn import RunningTurn
 from ..tokens import count_messages, cut_marked
@@ -51,7 +52,7 @@ def fitting(work: RunningTurn) -> tuple[tuple[str, ...], tuple[str, ...], int]:
 
 def summary_notes(
     work: RunningTurn, lines: Mapping[str, str], older: Sequence[str], unnamed: int
-) -> list[Message]:
+) -> list[BaseMessage]:
     """Return the lines of concluded efforts as notes, with the efforts that have no line."""
     elsewhere = {name for name in lines if is_qualified(name)}
     earlier = [line for name, line in lines.items() if name in elsewhere]

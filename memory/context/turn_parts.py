@@ -6,8 +6,10 @@ from itertools import groupby, repeat
 from operator import itemgetter
 from typing import Any
 
+from langchain_core.messages import BaseMessage
+
 from ...prompts.loader import render
-from ..messages import Growing, Message, answered, without_thoughts
+from ..messages import Growing, answered, without_thoughts
 from ..messages import text as text_of
 from ..running_turn import RunningTurn
 from ..state_block import each_block_once
@@ -60,13 +62,13 @@ class _Sent:
     """
 
     turn: StoredTurn
-    messages: tuple[Message, ...]
-    back: Mapping[CallKey, Message]
+    messages: tuple[BaseMessage, ...]
+    back: Mapping[CallKey, BaseMessage]
     known: int
 
 
 def committed_parts(
-    work: RunningTurn, stored: StoredTurn, plan: Plan, marker: Message | None = None
+    work: RunningTurn, stored: StoredTurn, plan: Plan, marker: BaseMessage | None = None
 ) -> list[Part]:
     """Return a committed turn in parts; they are cached if they depend on its turn alone."""
 
@@ -109,7 +111,7 @@ def turn_parts(work: RunningTurn, turn: StoredTurn, plan: Plan) -> list[Part]:
     The notes may have a quarter of a shortened turn, of any other one the whole room. A note after
     a turn that was broken off says so.
     """
-    before: list[Message] = []
+    before: list[BaseMessage] = []
     # Providers want a user's message first.
     kinds = (message.type for message in turn.messages if message.type != "system")
     if turn.messages and next(kinds, "ai") == "ai":
@@ -194,7 +196,7 @@ def _insertions_of_cut(
     return with_back(insertions, head, _back_in(sent, head)) if sent.back else insertions
 
 
-def _back_in(sent: _Sent, head: StoredTurn) -> dict[CallKey, Message]:
+def _back_in(sent: _Sent, head: StoredTurn) -> dict[CallKey, BaseMessage]:
     """Return what the calls in some messages of a turn brought back, by their keys in these."""
     kept = {id(message): call for message, call in with_calls(head.messages)}
     pairs = ((kept.get(id(one)), call) for one, call in with_calls(sent.turn.messages))
@@ -240,7 +242,9 @@ def _turn(work: RunningTurn, number: int) -> StoredTurn:
     return replace(turn, messages=work.messages(turn))
 
 
-def _messages_after(work: RunningTurn, sent: _Sent, plan: Plan, end: int) -> tuple[Message, ...]:
+def _messages_after(
+    work: RunningTurn, sent: _Sent, plan: Plan, end: int
+) -> tuple[BaseMessage, ...]:
     """Return the messages of a turn from a place on, with previews of long results."""
     turn, messages = sent.turn, sent.messages
     most = PREVIEW if turn.number <= plan.previews else plan.room_or(work.room) // RESULT_SHARE
@@ -262,7 +266,7 @@ def _without(turn: StoredTurn, places: range, away: Collection[int]) -> StoredTu
 
 def _as_sent(work: RunningTurn, turn: StoredTurn, plan: Plan) -> _Sent:
     """Return a turn as it is sent whole."""
-    past, back = turn.number <= plan.after_turn, dict[CallKey, Message]()
+    past, back = turn.number <= plan.after_turn, dict[CallKey, BaseMessage]()
     if turn.id:
         said = as_past(turn.messages) if past else turn.messages
         said = placeholders(work, said, turn.number)
@@ -301,8 +305,8 @@ def _block_above(work: RunningTurn, plan: Plan, number: int) -> Mapping[str, str
 
 
 def _shortened(
-    work: RunningTurn, turn: StoredTurn, messages: Sequence[Message], limit: int
-) -> tuple[Message, ...]:
+    work: RunningTurn, turn: StoredTurn, messages: Sequence[BaseMessage], limit: int
+) -> tuple[BaseMessage, ...]:
     """Return a past turn within `limit` tokens; one that was broken off has no answer."""
     if answered(messages):
         return shorten_turn(turn, messages, limit, work.fences)
@@ -310,8 +314,8 @@ def _shortened(
 
 
 def _without_foreign_thoughts(
-    work: RunningTurn, messages: Sequence[Message]
-) -> tuple[Message, ...]:
+    work: RunningTurn, messages: Sequence[BaseMessage]
+) -> tuple[BaseMessage, ...]:
     """Return messages without the thoughts of other providers' models, which refuse them."""
     providers = _providers(messages)
     if {*providers} <= {None, "", work.provider}:
@@ -330,7 +334,7 @@ _providers = Growing[Any](
 
 
 def _edge_pieces(
-    work: RunningTurn, turn: StoredTurn, plan: Plan, messages: Sequence[Message]
+    work: RunningTurn, turn: StoredTurn, plan: Plan, messages: Sequence[BaseMessage]
 ) -> Iterator[Piece]:
     """Yield request and final answer of a past turn, and the rounds that brought a log back."""
     if turn.number in plan.short:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
+from langchain_core.messages import BaseMessage
 from pydantic import AfterValidator, BaseModel, BeforeValidator
 
 from ...prompts.loader import render
@@ -18,7 +19,7 @@ from ..context.shortening import Limits, previewed, unread
 from ..efforts import Effort, one_line
 from ..errors import AnswerError
 from ..fences import Fences
-from ..messages import Message, calls, text
+from ..messages import calls, text
 from ..metrics import without_calls
 from ..questions import LOG_TOKENS, Asks, Question
 from ..state_block import as_users_see
@@ -58,7 +59,7 @@ _NOTHING = frozenset(["", "none", "nothing", "null", "n/a"])
 """What models quote where there is nothing to quote."""
 
 
-def quotable(turn: StoredTurn) -> tuple[Message, ...]:
+def quotable(turn: StoredTurn) -> tuple[BaseMessage, ...]:
     """Return the messages of a turn that may be quoted, without state blocks.
 
     Results of the memory's own tools are left out: they repeat summaries or other turns.

@@ -9,10 +9,10 @@ from itertools import chain, takewhile
 from math import ceil
 from typing import Any, TypeAlias
 
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, BaseMessage
 
 from ..blocks import kind_of
-from ..messages import Message, block_text, spoken
+from ..messages import block_text, spoken
 from ..state_block import without_blocks
 from ..tool_names import MEMORY_TOOLS
 from ..transcript import cleaned, offsets, plain
@@ -71,7 +71,7 @@ class Passage:
         return bool(self.speaker) and self.text.lstrip().startswith(self.speaker)
 
 
-def passages(messages: Sequence[Message]) -> list[Passage]:
+def passages(messages: Sequence[BaseMessage]) -> list[Passage]:
     """Return at most 1,023 passages of a turn; of a larger one results have longer passages.
 
     >>> [piece.text for piece in passages([HumanMessage("Which port?")])]
@@ -120,12 +120,12 @@ def _few(places: list[_Spans], results: Sequence[bool]) -> list[_Spans]:
     return places
 
 
-def _calls(message: Message) -> list[Mapping[str, Any]]:
+def _calls(message: BaseMessage) -> list[Mapping[str, Any]]:
     """Return the valid calls of a message."""
     return [*message.tool_calls] if isinstance(message, AIMessage) else []
 
 
-def _query_terms(messages: Sequence[Message]) -> frozenset[str]:
+def _query_terms(messages: Sequence[BaseMessage]) -> frozenset[str]:
     queried = set[str]()
     for call in chain.from_iterable(map(_calls, messages)):
         args = call.get("args")
@@ -135,7 +135,7 @@ def _query_terms(messages: Sequence[Message]) -> frozenset[str]:
     return frozenset(queried)
 
 
-def _searchable(message: Message) -> str:
+def _searchable(message: BaseMessage) -> str:
     """Return the texts and calls of a message without encoded data and the memory's own tools."""
     if message.type == "tool" and message.name in MEMORY_TOOLS:
         return ""
@@ -199,7 +199,7 @@ class Excerpt:
     asks: bool = False
 
 
-def excerpt(messages: Sequence[Message], number: int) -> Excerpt | None:
+def excerpt(messages: Sequence[BaseMessage], number: int) -> Excerpt | None:
     """Return the excerpt that shows passage `number` of a turn; None if the log has no such text.
 
     A short passage is shown with the next ones, a question with its likely answer; what a tool
@@ -227,7 +227,7 @@ def excerpt(messages: Sequence[Message], number: int) -> Excerpt | None:
     return Excerpt(begin, end, pieces[-1].asks)
 
 
-def shown_excerpt(messages: Sequence[Message], number: int, query: Collection[str]) -> Excerpt:
+def shown_excerpt(messages: Sequence[BaseMessage], number: int, query: Collection[str]) -> Excerpt:
     """Return the excerpt that shows a passage.
 
     A passage that the log has in other words, as without encoded data, is shown by what says most
@@ -251,12 +251,12 @@ def shown_excerpt(messages: Sequence[Message], number: int, query: Collection[st
     return max(best, key=lambda one: len({*query}.intersection(terms(log[one.begin : one.end]))))
 
 
-def _is_result(messages: Sequence[Message], piece: Passage) -> bool:
+def _is_result(messages: Sequence[BaseMessage], piece: Passage) -> bool:
     return bool(messages[piece.message].type == "tool")
 
 
 def best_excerpt(
-    messages: Sequence[Message], query: Collection[str], begin: int = 0, end: int | None = None
+    messages: Sequence[BaseMessage], query: Collection[str], begin: int = 0, end: int | None = None
 ) -> Excerpt:
     """Return the excerpt with most terms of a query of a turn, or of a range of it.
 

@@ -5,11 +5,13 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Any
 
+from langchain_core.messages import BaseMessage
+
 from ...prompts.loader import render
 from ..context.budget import GOAL_TOKENS, log_limit, part_limit
 from ..efforts import Effort, EffortState, as_shown, happened, within_limit
 from ..errors import AnswerError, ToolError
-from ..messages import Message, call_id, calls
+from ..messages import call_id, calls
 from ..names import is_qualified, ranges, slug
 from ..questions import Asks
 from ..running_turn import Outcome, RunningTurn
@@ -201,7 +203,7 @@ def _own_log(work: RunningTurn, effort: str) -> tuple[StoredTurn, ...]:
     return (*past, now)
 
 
-def _until_close(closing_round: Sequence[Message]) -> Message:
+def _until_close(closing_round: Sequence[BaseMessage]) -> BaseMessage:
     """Return the message of a round without the call that closes an effort, and those after it."""
     message, *results = closing_round
     done = {call_id(result) for result in results}

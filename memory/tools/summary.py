@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
+from langchain_core.messages import BaseMessage
 from pydantic import BaseModel, BeforeValidator, StringConstraints
 
 from ...prompts.loader import render
@@ -16,7 +17,7 @@ from ..efforts import Effort, one_line
 from ..errors import AnswerError
 from ..fences import Fences
 from ..keywords import MOST_KEYWORDS
-from ..messages import Message, calls, compact
+from ..messages import calls, compact
 from ..questions import Asks, Question
 from ..search.terms import query_terms, terms
 from ..settings import Settings
@@ -112,7 +113,7 @@ def _parts(
     return [*parts[:1], *parts[1 - _MOST_PARTS :]]
 
 
-def _says_something(message: Message) -> bool:
+def _says_something(message: BaseMessage) -> bool:
     """Tell whether a message is more than the closing call or the state block that left it."""
     return message.type != "ai" or bool(calls(message)) or bool(visible_text(message).strip())
 

@@ -7,12 +7,12 @@ from functools import cache
 from inspect import signature
 from typing import Any, TypeAlias
 
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import BaseMessage, ToolMessage
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from ...prompts.loader import render
 from ..errors import ToolError
-from ..messages import Message, compact, unanswered
+from ..messages import compact, unanswered
 from ..questions import Asks
 from ..running_turn import RunningTurn
 from ..settings import describe
@@ -33,7 +33,7 @@ _TOOLS: Mapping[str, Callable[..., Any]] = {
     )
 }
 
-Watch: TypeAlias = Callable[[Mapping[str, Any]], Callable[[Message], object]]
+Watch: TypeAlias = Callable[[Mapping[str, Any]], Callable[[BaseMessage], object]]
 """A function that gets each call before it runs, and returns one that gets the result."""
 
 
@@ -69,7 +69,7 @@ def run(
     return work
 
 
-def waiting(messages: Sequence[Message], app_tools: Collection[str]) -> list[Mapping[str, Any]]:
+def waiting(messages: Sequence[BaseMessage], app_tools: Collection[str]) -> list[Mapping[str, Any]]:
     """Return the calls that `run` must answer: all without a result but valid ones of the app."""
     return [
         call
@@ -80,7 +80,7 @@ def waiting(messages: Sequence[Message], app_tools: Collection[str]) -> list[Map
 
 def result_message(
     call: Mapping[str, Any], result: Mapping[str, Any], artifact: Mapping[str, Any] | None = None
-) -> Message:
+) -> BaseMessage:
     """Return the tool message that answers a call; a result with an error has status error."""
     data: dict[str, Any] = {"status": "error"} if "error" in result else {}
     data |= {"artifact": artifact} if artifact is not None else {}

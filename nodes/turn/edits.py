@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from langchain_core.messages import AIMessage, BaseMessage
 
 from ...memory.archive.rows import mark
-from ...memory.messages import Message, calls
+from ...memory.messages import calls
 from ...memory.recalled import stored
 from ...memory.serialised import digest, fingerprint, stored_form
 from ...memory.state_block import as_stored, as_users_see, with_blocks
@@ -37,7 +37,7 @@ class Compared:
     """
 
     turns: Mapping[int, list[BaseMessage]] = field(default_factory=dict)
-    edits: Mapping[int, tuple[Message, ...]] = field(default_factory=dict)
+    edits: Mapping[int, tuple[BaseMessage, ...]] = field(default_factory=dict)
     questions: Mapping[int, list[BaseMessage]] = field(default_factory=dict)
     unknown: Sequence[BaseMessage] = ()
     before: Sequence[BaseMessage] = ()
@@ -60,8 +60,8 @@ class _Archived(NamedTuple):
 
     turn: StoredTurn
     at: int
-    stored: Message
-    shown: Message
+    stored: BaseMessage
+    shown: BaseMessage
 
 
 def compared(
@@ -159,7 +159,7 @@ def _in_order(
 
 
 def _places(
-    archived: Sequence[_Archived], plain: Sequence[Message], *, begun: bool
+    archived: Sequence[_Archived], plain: Sequence[BaseMessage], *, begun: bool
 ) -> Iterator[tuple[int, int]]:
     """Yield the positions of messages that are archived, each with its place in `archived`.
 
@@ -171,7 +171,7 @@ def _places(
     once &= {_type_and_id(message) for message in plain}
     all_once = all(_type_and_id(message) in once for message in plain)
 
-    def symbol(message: Message) -> Any:
+    def symbol(message: BaseMessage) -> Any:
         key = _type_and_id(message)
         return key if all_once or key in once else fingerprint(identity(message))
 
@@ -204,7 +204,7 @@ def _asked(archived: Sequence[_Archived], first: int, end: int) -> int:
     return first
 
 
-def _is_edited(message: Message, original: _Archived) -> bool:
+def _is_edited(message: BaseMessage, original: _Archived) -> bool:
     """Tell whether a message differs from the archived one, as it is stored or as users see it."""
     if _type_and_id(message) != _type_and_id(original.stored) and identity(message) == identity(
         original.shown
@@ -217,7 +217,7 @@ def _is_edited(message: Message, original: _Archived) -> bool:
     return digest([_as_archived(message, original)]) not in {known, digest([original.stored])}
 
 
-def _as_archived(message: Message, original: _Archived) -> Message:
+def _as_archived(message: BaseMessage, original: _Archived) -> BaseMessage:
     """Return a message as the archive stores it, with state block and call ids of the original."""
     plain = as_stored([_with_given_ids(message, original.stored)])
     raw = {str(message.id): original.stored.content}
@@ -225,7 +225,7 @@ def _as_archived(message: Message, original: _Archived) -> Message:
     return stored(whole) if message.type == "tool" else whole
 
 
-def _with_given_ids(message: Message, original: Message) -> Message:
+def _with_given_ids(message: BaseMessage, original: BaseMessage) -> BaseMessage:
     """Return a message whose calls without an id of their own have those of the original."""
     if not (isinstance(message, AIMessage) and isinstance(original, AIMessage)):
         return message
@@ -242,8 +242,8 @@ def _with_given_ids(message: Message, original: Message) -> Message:
 
 
 def _edits(
-    edited: Mapping[int, _Archived], plain: Sequence[Message]
-) -> Iterator[tuple[int, tuple[Message, ...]]]:
+    edited: Mapping[int, _Archived], plain: Sequence[BaseMessage]
+) -> Iterator[tuple[int, tuple[BaseMessage, ...]]]:
     """Yield the number and all messages of each turn of which some were edited."""
     for turn in {one.turn.number: one.turn for one in edited.values()}.values():
         new = {
@@ -269,7 +269,7 @@ def _unknown(
     )
 
 
-def identity(message: Message) -> list[Any]:
+def identity(message: BaseMessage) -> list[Any]:
     """Return what two copies of a message share; of a memory tool's result only its name."""
     name = message.name if message.type == "tool" else None
     words = "" if name in MEMORY_TOOLS else mark([message])
@@ -277,6 +277,6 @@ def identity(message: Message) -> list[Any]:
     return [message.type, words, called]
 
 
-def _type_and_id(message: Message) -> tuple[str, str | None]:
+def _type_and_id(message: BaseMessage) -> tuple[str, str | None]:
     """Return by what a message is known, if no other one has it."""
     return message.type, message.id

@@ -14,7 +14,7 @@ from ...memory.archive.protocol import Archive
 from ...memory.archive.rows import mark
 from ...memory.attachments import data_of
 from ...memory.errors import ArchiveLockedError, TipNotFoundError
-from ...memory.messages import Message, calls
+from ...memory.messages import calls
 from ...memory.search.embeddings import Embedder
 from ...memory.serialised import digest, stored_form
 from ...memory.state_block import with_blocks
@@ -139,7 +139,7 @@ def _edited(archive: Archive, session: Session, tip: Tip, known: Compared) -> Ti
     return after or tip
 
 
-def _before_turn(history: Sequence[Message], turn: Sequence[Message]) -> int | None:
+def _before_turn(history: Sequence[BaseMessage], turn: Sequence[BaseMessage]) -> int | None:
     """Return how many messages precede a turn that ends a history, None if the turn does not.
 
     A history may lack the turn's calls and results.
@@ -281,7 +281,7 @@ def _after_erased(archive: Archive, session: Session, tip: Tip) -> Tip:
 
 
 def _by_likelihood(
-    archive: Archive, session: Session, tips: Sequence[Tip], history: Sequence[Message]
+    archive: Archive, session: Session, tips: Sequence[Tip], history: Sequence[BaseMessage]
 ) -> list[Tip]:
     """Return the turns that may end a history, those whose last message has the same id first."""
     renamed: dict[Tip, bool] = {}
@@ -292,7 +292,9 @@ def _by_likelihood(
     return sorted((tip for tip in tips if tip in renamed), key=renamed.__getitem__)
 
 
-def _is_past_of(history: Sequence[Message], archive: Archive, session: Session, tip: Tip) -> bool:
+def _is_past_of(
+    history: Sequence[BaseMessage], archive: Archive, session: Session, tip: Tip
+) -> bool:
     """Tell whether a history consists of the newest turns up to `tip`.
 
     It may lack calls and results, which clients do not keep. If it has the last turn with the
@@ -317,7 +319,7 @@ def _is_past_of(history: Sequence[Message], archive: Archive, session: Session, 
     return False
 
 
-def _unedited(history: Sequence[Message], turns: Sequence[StoredTurn]) -> bool:
+def _unedited(history: Sequence[BaseMessage], turns: Sequence[StoredTurn]) -> bool:
     """Tell whether no message of a history differs from the one of its id in the turns."""
     archived = {m.id: m for turn in turns for m in turn.messages}
     originals = [archived.get(message_id) for message_id in _ids(history)]
@@ -327,7 +329,7 @@ def _unedited(history: Sequence[Message], turns: Sequence[StoredTurn]) -> bool:
     )
 
 
-def _ids(messages: Sequence[Message]) -> list[str | None]:
+def _ids(messages: Sequence[BaseMessage]) -> list[str | None]:
     return [message.id for message in messages]
 
 

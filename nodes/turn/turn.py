@@ -19,7 +19,7 @@ from ...memory.dates import stamp
 from ...memory.errors import ArchiveError, InputError, SessionNotFoundError
 from ...memory.fences import Fences
 from ...memory.locks import CACHES
-from ...memory.messages import Message, answered
+from ...memory.messages import answered
 from ...memory.recalled import restored, stored
 from ...memory.running_turn import RunningTurn
 from ...memory.serialised import stored_form
@@ -68,9 +68,11 @@ class TurnCache:
     fences: Fences
     began: str = field(default_factory=stamp)
     """When it was loaded: what is committed to its session meanwhile was said at the same time."""
-    left: dict[str, tuple[Message, ...]] = field(default_factory=dict)
+    left: dict[str, tuple[BaseMessage, ...]] = field(default_factory=dict)
     """Messages that left the state, as they were sent, by the id of the last part of them."""
-    _stored: dict[int, tuple[BaseMessage, dict[str, Any], Message]] = field(default_factory=dict)
+    _stored: dict[int, tuple[BaseMessage, dict[str, Any], BaseMessage]] = field(
+        default_factory=dict
+    )
     _plan: tuple[Any, Plan | None] | None = None
     _read: tuple[float, dict[int, StoredTurn]] = field(default_factory=lambda: (0.0, {}))
 
@@ -89,14 +91,14 @@ class TurnCache:
         return turns
 
     def keep_left(
-        self, part: str, left: tuple[Message, ...], leaving: Sequence[BaseMessage]
+        self, part: str, left: tuple[BaseMessage, ...], leaving: Sequence[BaseMessage]
     ) -> None:
         """Keep the messages that left up to a part, and drop those that are leaving now."""
         self.left[part] = left
         for message in leaving:
             self._stored.pop(id(message), None)
 
-    def stored(self, messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
+    def stored(self, messages: Sequence[BaseMessage]) -> tuple[BaseMessage, ...]:
         """Return the running messages as the archive stores them, each converted once.
 
         A message that was changed meanwhile is converted again.
@@ -121,7 +123,7 @@ class LeftRounds:
     `messages` stands behind them.
     """
 
-    messages: tuple[Message, ...] = ()
+    messages: tuple[BaseMessage, ...] = ()
     events: tuple[Event, ...] = ()
 
 
@@ -147,7 +149,9 @@ def left_rounds(archive: Archive, session: Session, state: TurnState) -> LeftRou
     )
 
 
-def put_back(messages: Sequence[Message], left: Sequence[Message]) -> tuple[Message, ...]:
+def put_back(
+    messages: Sequence[BaseMessage], left: Sequence[BaseMessage]
+) -> tuple[BaseMessage, ...]:
     """Return messages of a turn with those that left at their place."""
     at = first_round(messages)
     return (*messages[:at], *left, *messages[at:])
@@ -318,7 +322,7 @@ def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts
     return _running_turn(state, parts, frame, cache, view)
 
 
-def _with_left(cache: TurnCache, state: TurnState) -> tuple[Message, ...]:
+def _with_left(cache: TurnCache, state: TurnState) -> tuple[BaseMessage, ...]:
     """Return the messages of the running turn as they were sent, those that left included."""
     messages, last = cache.stored(running(state)), state.get("part", "")
     if not last:

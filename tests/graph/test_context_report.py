@@ -10,7 +10,7 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from ebbtide import Settings
-from ebbtide.memory.messages import Message, text
+from ebbtide.memory.messages import text
 from ebbtide.memory.names import numbers
 from ebbtide.memory.tokens import count_messages, count_tools
 from tests.agents import THREAD, Talk, talk
@@ -36,7 +36,7 @@ def shared(before: Sequence[BaseMessage], now: Sequence[BaseMessage]) -> Sequenc
 class Call:
     """A call of the model: what it was sent, and what the report says of it."""
 
-    messages: Sequence[Message]
+    messages: Sequence[BaseMessage]
     tools: Sequence[dict[str, Any]]
     report: dict[str, Any]
 

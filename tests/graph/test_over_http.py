@@ -9,11 +9,11 @@ from typing import Any
 import openai
 import pytest
 from langchain.chat_models import init_chat_model
-from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import DiskArchive, create_memory_agent
-from ebbtide.memory.messages import Message, calls
+from ebbtide.memory.messages import calls
 from ebbtide.memory.turn import Session
 from ebbtide.nodes.ask import ATTEMPTS
 from tests.agents import SUMMARY, THREAD, tip_in
@@ -69,7 +69,7 @@ def called(server: OpenAIServer, request: int) -> list[str]:
     return [call["function"]["name"] for call in asked]
 
 
-def kept(root: Path, state: dict[str, Any], turn: int) -> tuple[Message, ...]:
+def kept(root: Path, state: dict[str, Any], turn: int) -> tuple[BaseMessage, ...]:
     """Return the messages of a turn as the archive has them."""
     (stored,) = DiskArchive(root).at(Session("", "t"), tip_in(state)).turns([turn])
     return stored.messages

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, BaseMessage
 
 from ebbtide.memory.context.budget import TURN_SHARE, high_water
 from ebbtide.memory.context.fit import WorkingContext
 from ebbtide.memory.context.forms import whole_tokens
 from ebbtide.memory.context.plan import Plan, keeping_anchor
-from ebbtide.memory.messages import Message, call_id, calls
+from ebbtide.memory.messages import call_id, calls
 from ebbtide.memory.serialised import to_dict
 from ebbtide.memory.tokens import MESSAGE_OVERHEAD, count_message, count_messages
 from tests.memory.conversations import Conversation, call, human, tool, words_of
@@ -36,7 +36,7 @@ def tokens(context: WorkingContext, talk: Conversation) -> int:
     return said + talk.fixed
 
 
-def well_formed(messages: Sequence[Message]) -> bool:
+def well_formed(messages: Sequence[BaseMessage]) -> bool:
     """Tell whether every call is followed by its results and no result stands alone."""
     waiting: list[Any] = []
     for message in messages:

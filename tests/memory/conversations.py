@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.sql import DiskArchive
@@ -22,7 +22,6 @@ from ebbtide.memory.efforts import EMPTY, EffortState, happened
 from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.fences import Fences
 from ebbtide.memory.keywords import KeywordCache
-from ebbtide.memory.messages import Message
 from ebbtide.memory.questions import Question
 from ebbtide.memory.recalled import stored
 from ebbtide.memory.references import referenced
@@ -117,7 +116,7 @@ class Conversation:
     free: int = 1_000
     state: EffortState = EMPTY
     tip: Tip = field(default_factory=Tip)
-    messages: tuple[Message, ...] = ()
+    messages: tuple[BaseMessage, ...] = ()
     replies: list[EffortSummary | AnswerError] = field(default_factory=list)
     requests: list[Question] = field(default_factory=list)
     banners: list[str] = field(default_factory=list)
@@ -177,7 +176,7 @@ class Conversation:
         """Change settings, and constants of the rules."""
         self.settings = self.settings.model_copy(update=change(self.patch, **chosen))
 
-    def ask(self, *messages: Message | str) -> None:
+    def ask(self, *messages: BaseMessage | str) -> None:
         """Begin a turn with these messages of the user."""
         self.state = replace(self.state, turn=self.tip.turn + 1, banners=())
         if self.state.active is not None:

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 from hypothesis import strategies as st
+from langchain_core.messages import BaseMessage
 
 from ebbtide.memory.compressions import Compression, Item, Kind
 from ebbtide.memory.context.budget import LEAST_ROOM
 from ebbtide.memory.context.changes import new_plan
 from ebbtide.memory.context.fit import WorkingContext
 from ebbtide.memory.efforts import happened
-from ebbtide.memory.messages import Message
 from ebbtide.memory.tokens import count
 from ebbtide.memory.view import past
 from tests.memory.contexts import take
@@ -113,9 +113,9 @@ def compress(
     talk.plan = new_plan(talk.work, "compressed")
 
 
-def accepted(talk: Conversation, turns: Turns, above: int) -> list[tuple[Message, ...]]:
+def accepted(talk: Conversation, turns: Turns, above: int) -> list[tuple[BaseMessage, ...]]:
     """Hold a conversation, and return the messages of each drawn turn as they were accepted."""
-    said: dict[int, tuple[Message, ...]] = {}
+    said: dict[int, tuple[BaseMessage, ...]] = {}
     for _ in held(talk, turns, above):
         said[talk.state.turn] = talk.messages
     return [*said.values()]

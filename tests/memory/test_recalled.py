@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_core.messages import BaseMessage
 
-from ebbtide.memory.messages import Message, with_content
+from ebbtide.memory.messages import with_content
 from ebbtide.memory.recalled import Recalled, recalled, restored, result_of, shortened, stored
 from ebbtide.memory.search.terms import shared_terms
 from ebbtide.memory.tools.toolbox import result_message
@@ -23,7 +24,7 @@ def said(text: str) -> list[dict[str, str]]:
     return [{"speaker": "user", "text": text}]
 
 
-def quoting(*texts: str, offset: int = 0) -> Message:
+def quoting(*texts: str, offset: int = 0) -> BaseMessage:
     """Return the result of `read_log` that quotes texts of one turn each from an offset on."""
     parts = [{"turn": 2, "efforts": ["a"], "messages": said(text)} for text in texts]
     spans = [{"turn": 2, "offset": offset, "end": offset + len(text)} for text in texts]
@@ -31,7 +32,7 @@ def quoting(*texts: str, offset: int = 0) -> Message:
     return result_message(call("read_log", call_id="1"), body, {"recalled": spans})
 
 
-def found(texts: Sequence[str], ranges: Sequence[Any]) -> Message:
+def found(texts: Sequence[str], ranges: Sequence[Any]) -> BaseMessage:
     """Return the result of a search that quotes these texts, and says that it quotes ranges."""
     results = [{"id": "a", "passages": [{"turn": 2, "text": text}]} for text in texts]
     body = {"query": "q", "results": results}
@@ -149,7 +150,7 @@ def test_the_stored_result_does_not_hold_the_text() -> None:
         human(LOG, name="read_log", artifact={"recalled": [RANGE]}),
     ],
 )
-def test_other_messages_are_kept_whole(message: Message) -> None:
+def test_other_messages_are_kept_whole(message: BaseMessage) -> None:
     """No message but a result that quotes the log loses its text, whatever artifact it brings."""
     assert recalled(message) == ()
     assert stored(message) == message

@@ -2,12 +2,14 @@
 
 from typing import Any
 
-from ebbtide.memory.messages import Message, compact
+from langchain_core.messages import BaseMessage
+
+from ebbtide.memory.messages import compact
 from ebbtide.memory.spans import headed, spans
 from tests.memory.conversations import ai, call, human, tool
 
 
-def changed(name: str, status: str, effort: str) -> list[Message]:
+def changed(name: str, status: str, effort: str) -> list[BaseMessage]:
     """Return a round in which a tool of the memory changed an effort."""
     result: dict[str, Any] = {"status": status, "effort_id": effort}
     return [ai("", call(name, call_id="c")), tool("c", compact(result), name)]

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from ebbtide import EbbtideError
 from ebbtide.memory import tokens
-from ebbtide.memory.messages import Message
 
 OFFLINE = """
 import sys
@@ -163,7 +162,7 @@ def test_slices_never_count_too_low(parts: list[str], size: int) -> None:
 )
 def test_a_message_counts_what_a_model_sees_of_it(data: dict[str, Any], expected: int) -> None:
     """Text, name, calls with arguments, images and overhead count; ids do not."""
-    message: Message = AIMessage(**data)
+    message: BaseMessage = AIMessage(**data)
 
     counted = tokens.count_message(message, words)
 
@@ -183,7 +182,7 @@ def test_a_call_that_stands_in_the_content_too_counts_once() -> None:
     """Providers repeat calls as content blocks; they are counted as calls only."""
     call = {"name": "f", "args": {"q": "a b"}, "id": "1"}
     blocks: Any = [{"type": "tool_use", "name": "f", "input": {"q": "a b"}, "id": "1"}]
-    message: Message = AIMessage(blocks, tool_calls=[call])
+    message: BaseMessage = AIMessage(blocks, tool_calls=[call])
 
     counted = tokens.count_message(message, words)
 
@@ -193,7 +192,7 @@ def test_a_call_that_stands_in_the_content_too_counts_once() -> None:
 def test_other_scripts_in_arguments_count_as_characters() -> None:
     """Arguments are counted as text and not as escapes."""
     call = {"name": "f", "args": {"q": "记忆"}, "id": "1"}
-    message: Message = AIMessage("", tool_calls=[call])
+    message: BaseMessage = AIMessage("", tool_calls=[call])
 
     counted = tokens.count_message(message, len)
 

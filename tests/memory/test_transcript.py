@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import ChatMessage, SystemMessage, ToolMessage
+from langchain_core.messages import BaseMessage, ChatMessage, SystemMessage, ToolMessage
 
-from ebbtide.memory.messages import Message
 from ebbtide.memory.recalled import recalled
 from ebbtide.memory.transcript import (
     in_parts,
@@ -94,13 +93,13 @@ MESSAGES = st.lists(
         ),
     ],
 )
-def test_a_message_as_text(message: Message, text: str) -> None:
+def test_a_message_as_text(message: BaseMessage, text: str) -> None:
     """Contents follow who spoke, without the model's state blocks; calls and images are named."""
     assert rendered([message]) == text
 
 
 @given(MESSAGES)
-def test_an_offset_is_where_a_place_of_the_text_stands(messages: list[Message]) -> None:
+def test_an_offset_is_where_a_place_of_the_text_stands(messages: list[BaseMessage]) -> None:
     """So `read_log` goes on where a message, or the log of its turn, was cut."""
     said, log = plain(messages), rendered(messages)
 
@@ -159,7 +158,7 @@ def test_later_part_says_which_message_goes_on() -> None:
 
 
 @given(MESSAGES, MESSAGES)
-def test_more_messages_only_append(before: list[Message], more: list[Message]) -> None:
+def test_more_messages_only_append(before: list[BaseMessage], more: list[BaseMessage]) -> None:
     """The text of a running turn grows at its end, so that offsets into it stay valid."""
     assert rendered([*before, *more]).startswith(rendered(before))
 

@@ -2,8 +2,8 @@
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from langchain_core.messages import BaseMessage
 
-from ebbtide.memory.messages import Message
 from ebbtide.memory.tokens import TokenCounter
 from ebbtide.memory.transcript import plain
 from tests.draws import examples
@@ -20,7 +20,7 @@ from tests.memory.conversations import Conversation, conversation
 from tests.memory.drawn import ABOVE_THE_FLOOR, COUNTERS, TURNS, Turns, accepted, held
 
 
-def within_budget(talk: Conversation) -> list[Message]:
+def within_budget(talk: Conversation) -> list[BaseMessage]:
     """Assemble as the node does, and check what holds for every context."""
     context = talk.context
 

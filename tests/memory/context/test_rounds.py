@@ -5,10 +5,11 @@ from itertools import chain, pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from langchain_core.messages import BaseMessage
 
 from ebbtide.memory.context.fit import WorkingContext
 from ebbtide.memory.context.rounds import WHOLE_ROUNDS
-from ebbtide.memory.messages import Message, text
+from ebbtide.memory.messages import text
 from tests.draws import examples
 from tests.memory.contexts import begins, tokens, unchanged, well_formed
 from tests.memory.conversations import Conversation, ai, call, conversation, tool, words_of
@@ -61,7 +62,7 @@ def test_long_turn_keeps_the_invariants(steps: list[tuple[str, int, int]], above
             assert unchanged(before) != unchanged(now) or begins(now, before)
 
 
-def results(messages: tuple[Message, ...]) -> list[str]:
+def results(messages: tuple[BaseMessage, ...]) -> list[str]:
     """Return the results of the application's tool."""
     return [text(one) for one in messages if one.type == "tool" and one.name == "look_up"]
 

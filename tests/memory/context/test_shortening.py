@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from langchain_core.messages import BaseMessage
 
 from ebbtide.memory.context.rounds import within
 from ebbtide.memory.context.shortening import shorten_turn
 from ebbtide.memory.fences import Fences
-from ebbtide.memory.messages import Message, answered, calls, text
+from ebbtide.memory.messages import answered, calls, text
 from ebbtide.memory.tokens import count_messages
 from ebbtide.memory.tools.toolbox import result_message
 from ebbtide.memory.turn import StoredTurn
@@ -29,13 +30,13 @@ LONG = "word " * 5_000
 THOUGHT = {"reasoning_content": "It must be in the second drawer."}
 
 
-def looked_up(times: int, result: str, **args: Any) -> list[Message]:
+def looked_up(times: int, result: str, **args: Any) -> list[BaseMessage]:
     """Return one round of so many calls with their results."""
     asked = [call("look_up", call_id=f"c{at}", **args) for at in range(times)]
     return [ai("", *asked), *(tool(f"c{at}", result) for at in range(times))]
 
 
-def shortened(messages: list[Message], limit: int) -> tuple[Message, ...]:
+def shortened(messages: list[BaseMessage], limit: int) -> tuple[BaseMessage, ...]:
     """Return the messages as those of turn 7 within a limit."""
     turn = StoredTurn(7, tuple(messages), "")
     if answered(messages):
@@ -43,7 +44,7 @@ def shortened(messages: list[Message], limit: int) -> tuple[Message, ...]:
     return within(turn, messages, limit, 2 * limit, FENCES)
 
 
-def what_gave_way(messages: Sequence[Message], shown: Sequence[Message]) -> str:
+def what_gave_way(messages: Sequence[BaseMessage], shown: Sequence[BaseMessage]) -> str:
     """Return in a word what was shortened last of a turn, by what is shown of it; "" if nothing."""
     said = "\n".join(text(one) for one in shown if one.type == "human")
     if "for lack of room" in said or "what was done in turn" in said:
@@ -84,7 +85,7 @@ def test_reasoning_beside_a_call_survives_its_shortening() -> None:
         ([human("hello")] * 1_000, 150, "log"),
     ],
 )
-def test_a_turn_is_shortened_in_steps(messages: list[Message], limit: int, how: str) -> None:
+def test_a_turn_is_shortened_in_steps(messages: list[BaseMessage], limit: int, how: str) -> None:
     """Complaint row 13: results give way first, then texts, arguments, rounds; something stays."""
     shown = shortened(messages, limit)
 
@@ -121,7 +122,7 @@ def test_what_tools_found_stays_quoted(limit: int, times: int) -> None:
 @pytest.mark.parametrize("limit", [150, 400])
 def test_of_a_turn_that_is_only_a_log_the_last_question_stays(limit: int) -> None:
     """What is asked stands after the quote, as the user's own message."""
-    messages: list[Message] = [*[human("hello")] * 1_000, human("Which port?")]
+    messages: list[BaseMessage] = [*[human("hello")] * 1_000, human("Which port?")]
 
     log, asked = shortened(messages, limit)
 
@@ -176,7 +177,7 @@ def test_turn_that_is_only_a_log_says_that_it_was_answered() -> None:
     assert "It is 8443." in text(log)
 
 
-def was_read(call_id: str, *turns: int, words: int = 40) -> list[Message]:
+def was_read(call_id: str, *turns: int, words: int = 40) -> list[BaseMessage]:
     """Return a `read_log` of these turns, of so many words each."""
     parts = [
         {"turn": turn, "messages": [{"speaker": "user", "text": f"{turn}. " * words}]}
@@ -186,7 +187,7 @@ def was_read(call_id: str, *turns: int, words: int = 40) -> list[Message]:
     return recalling(call_id, "read_log", {"turns": parts, "next": None}, spans)
 
 
-def recalling(call_id: str, name: str, body: Any, spans: list[Any]) -> list[Message]:
+def recalling(call_id: str, name: str, body: Any, spans: list[Any]) -> list[BaseMessage]:
     """Return a call of a tool that recalls, with its result."""
     asked = call(name, call_id=call_id)
     return [ai("", asked), result_message(asked, body, {"recalled": spans})]

@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterator
 
 from hypothesis import example, given, settings
+from langchain_core.messages import BaseMessage
 
-from ebbtide.memory.messages import Message, calls, text
+from ebbtide.memory.messages import calls, text
 from ebbtide.memory.recalled import SPEAKING
 from ebbtide.memory.transcript import INDENT, plain, rendered
 from tests.draws import examples
@@ -24,7 +25,7 @@ READS_THEM = re.compile(r"read_log\(turns=\"(\d+)\", offset=(\d+)\) reads them a
 READS_IT = re.compile(r"read_log\(turns=\"(\d+)\"\) reads it")
 
 
-def written(messages: tuple[Message, ...]) -> Iterator[str]:
+def written(messages: tuple[BaseMessage, ...]) -> Iterator[str]:
     """Yield what stands in messages: texts, and arguments that are previews."""
     for message in messages:
         yield text(message)

@@ -6,9 +6,10 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_core.messages import BaseMessage
 
 from ebbtide.memory.context.shortening import Limits, preview, previewed
-from ebbtide.memory.messages import Message, calls, text
+from ebbtide.memory.messages import calls, text
 from ebbtide.memory.tokens import count
 from ebbtide.memory.transcript import cleaned, plain, rendered
 from ebbtide.memory.turn import StoredTurn
@@ -58,7 +59,7 @@ def test_no_line_of_a_cut_log_is_forged(separator: str, limit: int) -> None:
     assert [line for line in short.splitlines() if line.startswith("user:obey")] == []
 
 
-MESSAGES: list[Message] = [
+MESSAGES: list[BaseMessage] = [
     human(LONG),
     ai("Let me see.", call("look_up", call_id="1", key=LONG), call("look_up", call_id="2")),
     tool("1", LONG),
@@ -67,7 +68,7 @@ MESSAGES: list[Message] = [
 ]
 
 
-def previews(messages: list[Message], limits: Limits) -> tuple[Message, ...]:
+def previews(messages: list[BaseMessage], limits: Limits) -> tuple[BaseMessage, ...]:
     """Return the messages of turn 5 with previews."""
     return previewed(StoredTurn(5, tuple(messages), ""), messages, limits, count)
 

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import BaseMessage, ToolMessage
 
-from ebbtide.memory.messages import Message
 from ebbtide.memory.search.passages import (
     LONGEST,
     excerpt,
@@ -36,7 +35,9 @@ PARAGRAPH = SENTENCE * 9
         (ToolMessage("", tool_call_id="1"), []),
     ],
 )
-def test_a_message_is_searched_by_its_texts_and_calls(message: Message, said: list[str]) -> None:
+def test_a_message_is_searched_by_its_texts_and_calls(
+    message: BaseMessage, said: list[str]
+) -> None:
     """Texts, calls and results of the application count; own tools and encoded data do not."""
     assert [one.text for one in passages([message])] == said
 
@@ -59,7 +60,7 @@ def test_nothing_is_lost(said: str) -> None:
         (human("port: 8080"), ""),
     ],
 )
-def test_a_speaker_is_named_by_text_or_message(message: Message, speaker: str) -> None:
+def test_a_speaker_is_named_by_text_or_message(message: BaseMessage, speaker: str) -> None:
     """A name before the text, or of the message, is the speaker's."""
     (found,) = passages([message])
 
@@ -80,7 +81,7 @@ def test_a_speaker_is_named_by_text_or_message(message: Message, speaker: str) -
         (ai("Which port?"), False),
     ],
 )
-def test_a_passage_of_only_questions_asks(message: Message, *, asks: bool) -> None:
+def test_a_passage_of_only_questions_asks(message: BaseMessage, *, asks: bool) -> None:
     """A passage of the user asks if all its sentences do, with a question mark or without."""
     (found,) = passages([message])
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from langchain_core.messages import BaseMessage
 
-from ebbtide.memory.messages import Message
 from ebbtide.memory.recalled import recalled, stored
 from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.memory.tools.summary import EffortSummary
@@ -157,7 +157,7 @@ def test_excerpts_are_stored_as_references(talk: Conversation) -> None:
     assert talk.work.view.messages(turn)[:-1] == seen
 
 
-def kept(message: Message) -> int:
+def kept(message: BaseMessage) -> int:
     """Count the words of a message as the archive keeps it."""
     return count_words(str(stored(message).content))
 

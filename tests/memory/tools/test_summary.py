@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_core.messages import BaseMessage
 from pydantic import ValidationError
 
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.errors import AnswerError
-from ebbtide.memory.messages import Message
 from ebbtide.memory.questions import Question
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import MESSAGE_OVERHEAD, REPLY_OVERHEAD, count
@@ -34,7 +34,7 @@ OWN = [
 ]
 
 
-def log(*turns: Sequence[Message]) -> list[StoredTurn]:
+def log(*turns: Sequence[BaseMessage]) -> list[StoredTurn]:
     """Return a raw log of these turns."""
     return [
         StoredTurn(number, tuple(messages), "") for number, messages in enumerate(turns, start=1)
@@ -70,13 +70,13 @@ def quoted(request: Question) -> str:
         ([human("hello", name="read_log")], 5),
     ],
 )
-def test_what_was_said_is_counted(messages: list[Message], characters: int) -> None:
+def test_what_was_said_is_counted(messages: list[BaseMessage], characters: int) -> None:
     """Text, calls and results count, those of the memory's own tools do not."""
     assert characters_said(log(messages)) == characters
 
 
 @pytest.mark.parametrize("messages", [[], OWN, [human("x" * 49)], [human(" " * 400)]])
-def test_next_to_nothing_gets_a_canned_summary(messages: list[Message]) -> None:
+def test_next_to_nothing_gets_a_canned_summary(messages: list[BaseMessage]) -> None:
     """Under 50 characters of text, no call is made and the importance is 0."""
     requests, summary = asked(log(messages), [])
 
