@@ -111,7 +111,7 @@ def _of_seconds(one: Attachment) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class BlockKind:
     """A kind of content blocks.
 
     `types` are those of its blocks in the forms of LangChain, OpenAI's chat and Responses,
@@ -128,25 +128,27 @@ class Kind:
     speaks: bool = True
 
 
-KINDS: Mapping[str, Kind] = {
-    "text": Kind(("text", "output_text")),
-    "call": Kind(("tool_use", "tool_call", "invalid_tool_call", "function_call"), speaks=False),
-    "thought": Kind(("thinking", "redacted_thinking", "reasoning"), speaks=False),
-    "image": Kind(
+KINDS: Mapping[str, BlockKind] = {
+    "text": BlockKind(("text", "output_text")),
+    "call": BlockKind(
+        ("tool_use", "tool_call", "invalid_tool_call", "function_call"), speaks=False
+    ),
+    "thought": BlockKind(("thinking", "redacted_thinking", "reasoning"), speaks=False),
+    "image": BlockKind(
         ("image", "image_url", "input_image", "image_generation_call"),
         *(_of_image, "image_inputs", "image_tool_message"),
     ),
-    "file": Kind(
+    "file": BlockKind(
         (
             *("file", "input_file", "document", "text-plain", "resource"),
             *("resource_link", "media", "container_upload"),
         ),
         _of_pages,
     ),
-    "pdf": Kind((), None, "pdf_inputs", "pdf_tool_message"),  # a file, by its data
-    "audio": Kind(("audio", "input_audio", "audio_url"), _of_seconds, "audio_inputs"),
-    "video": Kind(("video", "video_url", "input_video"), _of_seconds, "video_inputs"),
-    "other": Kind(),
+    "pdf": BlockKind((), None, "pdf_inputs", "pdf_tool_message"),  # a file, by its data
+    "audio": BlockKind(("audio", "input_audio", "audio_url"), _of_seconds, "audio_inputs"),
+    "video": BlockKind(("video", "video_url", "input_video"), _of_seconds, "video_inputs"),
+    "other": BlockKind(),
 }
 
 _KIND_OF = {one: name for name, kind in KINDS.items() for one in kind.types}

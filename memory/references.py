@@ -181,7 +181,7 @@ _TOOLS: Mapping[str, str] = {
 
 _EFFORT_EVENTS = _BEGINNING_AND_END | _TOOLS.keys()
 
-Kind: TypeAlias = Literal["id", "keywords", "tool", "search"]
+ReferenceKind: TypeAlias = Literal["id", "keywords", "tool", "search"]
 """Why a turn references an effort: its id or keywords were said, a tool called, a result used."""
 
 _RECENT = 20
@@ -209,7 +209,7 @@ def referenced(work: RunningTurn, cache: KeywordCache) -> EffortState:
     return within_limit(state)
 
 
-def reference(effort: str, kind: Kind, words: Sequence[str]) -> Event:
+def reference(effort: str, kind: ReferenceKind, words: Sequence[str]) -> Event:
     """Return the event of a reference, with the reason for it.
 
     >>> reference("auth-bug", "keywords", ["token", "refresh"])["kind"]
@@ -218,7 +218,9 @@ def reference(effort: str, kind: Kind, words: Sequence[str]) -> Event:
     return {"type": "referenced", "effort": effort, "kind": kind, "words": [*words]}
 
 
-def _references(work: RunningTurn, cache: KeywordCache) -> dict[str, tuple[Kind, list[str]]]:
+def _references(
+    work: RunningTurn, cache: KeywordCache
+) -> dict[str, tuple[ReferenceKind, list[str]]]:
     """Return the efforts that the turn refers to, each with the first kind that holds."""
     question, *answer = statements(work.view.running.messages)
     ids, elsewhere, whole = mentions(work, [*map(own_words, (question, *answer))])
@@ -226,7 +228,7 @@ def _references(work: RunningTurn, cache: KeywordCache) -> dict[str, tuple[Kind,
     mentioned = ids | elsewhere | _as_typed(work, texts)
     if foreign := _foreign_efforts(work):
         mentioned |= _foreign_by_name(work, foreign, ids)
-    found: dict[str, tuple[Kind, list[str]]] = {}
+    found: dict[str, tuple[ReferenceKind, list[str]]] = {}
     in_context, compared = {*work.state.open, *work.state.summaries}, [*newest.efforts]
     for effort in work.known([*(mentioned | in_context)]):
         compared += [effort] if effort.id in in_context else []
@@ -237,7 +239,7 @@ def _references(work: RunningTurn, cache: KeywordCache) -> dict[str, tuple[Kind,
             found.setdefault(event["effort"], ("tool", [tool]))
     results = _results(work.view.running.messages) if answer else {}
     vocabulary = keywords_of(work, compared, cache) if in_context or results else {}
-    by_kind: dict[Kind, Mapping[str, Iterable[str]]] = {
+    by_kind: dict[ReferenceKind, Mapping[str, Iterable[str]]] = {
         "keywords": _by_keywords(work, texts, vocabulary, cache)
     }
     if results:

@@ -26,7 +26,7 @@ from typing_extensions import TypedDict
 from ...memory.context.plan import Why
 from ...memory.errors import SettingsError, ToolError
 from ...memory.names import numbers
-from ...memory.references import Kind
+from ...memory.references import ReferenceKind
 from ...memory.settings import Settings
 from ...memory.turn import Tip
 from .langchain_messages import messages_in_state
@@ -173,7 +173,7 @@ class Reference(TypedDict):
     """An effort that the turn mentioned, how, and the words, ids or tools that say so."""
 
     effort: Annotated[str, Field(description="Id of the effort")]
-    kind: NotRequired[Annotated[Kind, Field(description="How it was mentioned")]]
+    kind: NotRequired[Annotated[ReferenceKind, Field(description="How it was mentioned")]]
     words: NotRequired[
         Annotated[list[str], Field(description="The words, ids or tools that mentioned it")]
     ]
