@@ -134,10 +134,10 @@ def _pieces(
             at = stop + 1
 
 
-def plain(messages: Sequence[BaseMessage]) -> str:
+def log_text(messages: Sequence[BaseMessage]) -> str:
     r"""Return what the messages of a turn say as offsets count it: the words alone.
 
-    >>> plain([HumanMessage("Hi")] * 2)
+    >>> log_text([HumanMessage("Hi")] * 2)
     'Hi\nHi'
     """
     return "\n".join(words for _, _, words in _pieces(messages, 0, None))

@@ -14,7 +14,7 @@ from ..fences import Fences
 from ..names import parted, ranges, span, turns_named
 from ..search.passages import best_pieces
 from ..tokens import TokenCounter, count_message, cut_marked, fit
-from ..transcript import INDENT, offset_at, offsets, plain, rendered, speaker_at, transcript
+from ..transcript import INDENT, log_text, offset_at, offsets, rendered, speaker_at, transcript
 from ..turn import StoredTurn
 
 _ITEM_SHARES = (1.0, 0.85, 0.7, 0.5, 0.25, 0.0)
@@ -224,7 +224,7 @@ def places_of_match(
     if len(quoted.turns) != 1 or count(transcript(quoted.turns)) <= limit:
         return 0, []
     (turn,) = quoted.turns
-    log, ends = plain(turn.messages), [place.end for place in offsets(turn.messages)]
+    log, ends = log_text(turn.messages), [place.end for place in offsets(turn.messages)]
     pieces = best_pieces(log, query)
     if not pieces:
         return 0, []

@@ -15,7 +15,7 @@ from ..blocks import kind_of
 from ..messages import block_text, spoken
 from ..state_block import without_blocks
 from ..tool_names import MEMORY_TOOLS
-from ..transcript import cleaned, offsets, plain
+from ..transcript import cleaned, log_text, offsets
 from .literal import Literal
 from .terms import is_question, query_terms, terms
 
@@ -208,7 +208,7 @@ def excerpt(messages: Sequence[BaseMessage], number: int) -> Excerpt | None:
     >>> excerpt([HumanMessage("It works.")], 0)
     Excerpt(begin=0, end=9, asks=False)
     """
-    log, begins = plain(messages), [offset.text for offset in offsets(messages)]
+    log, begins = log_text(messages), [offset.text for offset in offsets(messages)]
     begin, end = 0, 0
     pieces: list[Passage] = []
     for piece in passages(messages)[number:]:
@@ -242,7 +242,7 @@ def shown_excerpt(messages: Sequence[BaseMessage], number: int, query: Collectio
     found = passages(messages)[number : number + 1]
     if not found:
         return best_excerpt(messages, query)
-    log, ends, at = plain(messages), [place.end for place in offsets(messages)], found[0].message
+    log, ends, at = log_text(messages), [place.end for place in offsets(messages)], found[0].message
     results = takewhile(lambda n: messages[n].type == "tool", range(at + 1, len(messages)))
     searched = [n for n in results if messages[n].name not in MEMORY_TOOLS]
     best = [
@@ -263,7 +263,7 @@ def best_excerpt(
     >>> best_excerpt([HumanMessage("Hello. It works.")], {"work"})
     Excerpt(begin=7, end=16, asks=False)
     """
-    first, last = best_piece(plain(messages)[begin:end], query)
+    first, last = best_piece(log_text(messages)[begin:end], query)
     return Excerpt(begin + first, begin + last)
 
 

@@ -14,7 +14,7 @@ from ..names import numbers, qualified, ranges, session_name, turns_named
 from ..recalled import Recalled, recalled
 from ..running_turn import RunningTurn
 from ..tokens import fit
-from ..transcript import entries, message_end, offsets, plain
+from ..transcript import entries, log_text, message_end, offsets
 from ..turn import StoredTurn, memberships
 from ..view import ArchiveView
 from .arguments import Number, Text, Turns
@@ -101,7 +101,7 @@ def _texts(
     parts: list[tuple[Mapping[str, Any], Recalled]] = []
     free = work.free
     for turn in turns:
-        log = plain(turn.messages)
+        log = log_text(turn.messages)
         if not 0 <= offset < len(log):
             where = {"offset": offset, "turn": turn.number, "last": len(log) - 1}
             raise ToolError(render("offset_outside", **where))

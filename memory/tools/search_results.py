@@ -22,7 +22,7 @@ from ..search.passages import LONGEST, Passage, best_excerpt, excerpt, passages,
 from ..search.terms import query_terms
 from ..spans import kept
 from ..tokens import fit
-from ..transcript import excerpted, offsets, plain, speaker_at
+from ..transcript import excerpted, log_text, offsets, speaker_at
 from ..turn import StoredTurn
 from ..view import past
 from .read_log import DEFAULT_LIMIT
@@ -289,7 +289,7 @@ class SearchResults:
             "speaker": speaker_at(messages, one.begin),
         }
         reach = min(self._work.free, self._work.room // RESULT_SHARE, DEFAULT_LIMIT)
-        is_far = not one.foreign and fit(plain(messages), reach, self._work.count) < one.end
+        is_far = not one.foreign and fit(log_text(messages), reach, self._work.count) < one.end
         return around | ({"offset": one.begin} if is_far else {})
 
     def _earlier(self) -> tuple[list[Recalled], set[str]]:

@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from ebbtide import Settings
 from ebbtide.memory.errors import SettingsError
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_messages, count_tools
-from ebbtide.memory.transcript import plain
+from ebbtide.memory.transcript import log_text
 from tests.agents import Talk, talk
 from tests.doubles import Sent, call, together
 
@@ -64,7 +64,7 @@ def test_the_pointer_of_the_running_turn_resolves(tmp_path: Path) -> None:
     )
     state = chat.say("Look it up.")
     (turn,) = chat.turns(state)
-    log = plain(turn.messages)
+    log = log_text(turn.messages)
     read = str(chat.last[-1].content)
 
     assert log[int(found[0]) :][:200] in read

@@ -11,9 +11,9 @@ from ebbtide.memory.recalled import recalled
 from ebbtide.memory.transcript import (
     in_parts,
     indented,
+    log_text,
     offset_at,
     offsets,
-    plain,
     rendered,
     speaker_at,
     transcript,
@@ -101,7 +101,7 @@ def test_a_message_as_text(message: BaseMessage, text: str) -> None:
 @given(MESSAGES)
 def test_an_offset_is_where_a_place_of_the_text_stands(messages: list[BaseMessage]) -> None:
     """So `read_log` goes on where a message, or the log of its turn, was cut."""
-    said, log = plain(messages), rendered(messages)
+    said, log = log_text(messages), rendered(messages)
 
     for message, place in zip(messages, offsets(messages), strict=True):
         words = "" if recalled(message) else visible_text(message)
@@ -127,7 +127,7 @@ def test_a_name_cannot_end_its_label(name: str | None) -> None:
 def test_who_speaks_at_an_offset() -> None:
     """Calls too, and the line break behind a message."""
     messages = [human("Hi\nthere"), ai("Yes.", call("look_up", call_id="1")), tool("1", "80")]
-    said = plain(messages)
+    said = log_text(messages)
 
     places = map(said.index, ("there", "\nYes", "s.", "up", "80"))
     speakers = [speaker_at(messages, place) for place in places]

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import BaseMessage
 
 from ebbtide.memory.tokens import TokenCounter
-from ebbtide.memory.transcript import plain
+from ebbtide.memory.transcript import log_text
 from tests.draws import examples
 from tests.memory.contexts import (
     begins,
@@ -69,7 +69,7 @@ def test_every_message_can_be_read_back(turns: Turns, above: int, free: int) -> 
         read = [everything(talk, turn.number) for turn in stored_turns[-1:]]
 
     assert [messages[:-1] for messages in kept[len(kept) - len(said) :]] == said
-    assert read == [plain(messages) for messages in kept[-1:]]
+    assert read == [log_text(messages) for messages in kept[-1:]]
 
 
 def test_cuts_are_rare(talk: Conversation) -> None:

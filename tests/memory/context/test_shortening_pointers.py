@@ -8,7 +8,7 @@ from langchain_core.messages import BaseMessage
 
 from ebbtide.memory.messages import calls, text
 from ebbtide.memory.recalled import SPEAKING
-from ebbtide.memory.transcript import INDENT, plain, rendered
+from ebbtide.memory.transcript import INDENT, log_text, rendered
 from tests.draws import examples
 from tests.memory.contexts import take
 from tests.memory.conversations import Conversation, conversation
@@ -41,7 +41,7 @@ def misleading(talk: Conversation) -> list[str]:
     wrong = []
     for found in READS_ON.finditer(said):
         messages, offset = read(int(found["turn"])), int(found["offset"])
-        words, log = plain(messages), rendered(messages)
+        words, log = log_text(messages), rendered(messages)
         head, tail = found["head"], (found["tail"] or "").strip("\0").removeprefix(INDENT)
         # Who says it stands in the log alone, where a cut may be as well.
         is_read = words[:offset].endswith(LABEL.sub("", head, count=1))

@@ -11,7 +11,7 @@ from langchain_core.messages import BaseMessage
 from ebbtide.memory.context.shortening import Limits, preview, previewed
 from ebbtide.memory.messages import calls, text
 from ebbtide.memory.tokens import count
-from ebbtide.memory.transcript import cleaned, plain, rendered
+from ebbtide.memory.transcript import cleaned, log_text, rendered
 from ebbtide.memory.turn import StoredTurn
 from tests.memory.conversations import Conversation, ai, call, count_words, human, tool, words_of
 
@@ -84,7 +84,7 @@ def test_a_pointer_resolves_beside_a_state_block() -> None:
 
     assert found
     assert "STATE" not in shown
-    assert plain(messages)[: int(found[3])].endswith(shown[: found.start()].rstrip("\n"))
+    assert log_text(messages)[: int(found[3])].endswith(shown[: found.start()].rstrip("\n"))
 
 
 def test_arguments_stay_valid() -> None:

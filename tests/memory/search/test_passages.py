@@ -14,7 +14,7 @@ from ebbtide.memory.search.passages import (
     passages,
     shown_excerpt,
 )
-from ebbtide.memory.transcript import excerpted, plain
+from ebbtide.memory.transcript import excerpted, log_text
 from tests.memory.conversations import ai, call, human, tool
 
 SENTENCE = "This sentence is one of very many that are all the same. "
@@ -111,7 +111,7 @@ def test_an_excerpt_contains_its_passage(messages: list[Any]) -> None:
     for place, one in enumerate(passages(messages)):
         part = excerpt(messages, place)
         assert part is not None
-        assert one.text.strip() in plain(messages)[part.begin : part.end]
+        assert one.text.strip() in log_text(messages)[part.begin : part.end]
 
 
 def test_calls_are_shown_with_what_they_found() -> None:

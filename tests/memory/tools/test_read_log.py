@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ebbtide.memory.recalled import restored, result_of, shortened, stored
 from ebbtide.memory.search.terms import shared_terms
-from ebbtide.memory.transcript import entries, plain
+from ebbtide.memory.transcript import entries, log_text
 from tests.draws import examples
 from tests.memory.contexts import everything
 from tests.memory.conversations import (
@@ -135,7 +135,7 @@ def test_reading_on_gives_the_whole_turn_exactly(question: str, free: int) -> No
         talk.ask("Read it.")
         read = everything(talk, 1)
 
-    assert read == plain(turn.messages)
+    assert read == log_text(turn.messages)
 
 
 def test_state_blocks_are_read_and_stored_as_references(talk: Conversation) -> None:
