@@ -16,6 +16,7 @@ from ..nodes.turn.arrivals import split_messages
 from ..nodes.turn.langchain_messages import messages_in_state
 from ..nodes.turn.state import Bookkeeping, Memory, TurnState, merged, unpacked
 from ..nodes.turn.turn import running
+from ..nodes.turn.updates import is_running
 
 
 class MemoryAgentState(AgentState[Any]):
@@ -34,8 +35,7 @@ class MemoryAgentState(AgentState[Any]):
 def not_begun(state: Mapping[str, Any]) -> list[BaseMessage]:
     """Return the new messages at the end of a run, none if it counted a turn."""
     turn_state = unpacked(state)
-    is_running = turn_state.get("turn", 0) > turn_state.get("persisted", 0)
-    return [] if is_running else new_messages(state)
+    return [] if is_running(turn_state) else new_messages(state)
 
 
 def with_message_ids(state: Any) -> Any:
@@ -53,8 +53,7 @@ def behind_answers(state: Any, turn_state: TurnState) -> list[BaseMessage]:
     """
     messages = state["messages"]
     own = [at for at, message in enumerate(messages) if METADATA_KEY in message.response_metadata]
-    is_running = turn_state.get("turn", 0) > turn_state.get("persisted", 0)
-    return messages[own[-1] + 1 :] if is_running and own else []
+    return messages[own[-1] + 1 :] if own and is_running(turn_state) else []
 
 
 def new_messages(state: Mapping[str, Any]) -> list[BaseMessage]:

@@ -26,7 +26,7 @@ from langgraph.types import Command
 from ..memory.blocks import kind_of
 from ..memory.tool_names import MEMORY_TOOLS
 from ..prompts.loader import render
-from .turn.langchain_messages import cleaned, with_tool_name
+from .turn.langchain_messages import accepted, with_tool_name
 from .turn.state import unpacked, without_reserved
 from .turn.turn import running
 
@@ -167,9 +167,9 @@ def cleaned_result(result: Any, request: ToolCallRequest) -> Any:
     passes for one of the memory's tools, and without removing what no archive has yet.
     """
     if isinstance(result, ToolMessage):
-        return with_tool_name(cleaned(result), request.tool_call["name"])
+        return with_tool_name(accepted(result), request.tool_call["name"])
     if isinstance(result, BaseMessage):
-        return cleaned(result)
+        return accepted(result)
     if isinstance(result, list):
         return [cleaned_result(item, request) for item in result]
     if isinstance(result, Command) and result.graph is None:

@@ -40,6 +40,7 @@ from .turn.turn import correction, memory_at, running_turn
 from .turn.updates import (
     effort_state,
     efforts_update,
+    is_running,
     plan_update,
     streamed_update,
     texts_of,
@@ -119,8 +120,7 @@ def _finish_earlier_run(
         before = updated(before, commit_command(before, runtime, parts=parts))
     arrived = split_input(before, session, parts.archive)
     before, arrived = adopted_beside(before, session, arrived, parts.archive, language)
-    is_running = before.get("turn", 0) > before.get("persisted", 0)
-    if is_running and answered(arrived.unfinished):
+    if is_running(before) and answered(arrived.unfinished):
         before = _end_answered_turn(before, arrived, runtime, parts)
     settled = commit_unfinished(before, session, arrived, parts.archive)
     if settled["persisted"] > before.get("persisted", 0):  # the archive may have a later end

@@ -44,7 +44,7 @@ from ..memory.tool_names import MEMORY_TOOLS
 from ..prompts.loader import render
 from .assemble_context import assembled
 from .turn.caching import BREAKPOINT, KEY, caches_on_request, with_breakpoint
-from .turn.langchain_messages import cleaned, closed, with_call_ids
+from .turn.langchain_messages import accepted, closed, with_call_ids
 from .turn.parts import AgentParts, base_of, takes_tools, unwrapped
 from .turn.state import TurnState, updated
 from .turn.tracing import trace_metadata
@@ -243,7 +243,7 @@ class Call:
         used_ids = {state.get("archived"), None, *map(attrgetter("id"), state["messages"])}
         if answer.id in used_ids:
             answer = answer.model_copy(update={"id": str(uuid4())})
-        answer, hidden = self._anchored(with_call_ids(cleaned(answer)))
+        answer, hidden = self._anchored(with_call_ids(accepted(answer)))
         answer = _noted(answer, **self._report)
         if answer.tool_calls:
             answer = _naming_memory_calls(answer)

@@ -43,7 +43,7 @@ from ...nodes.turn.readable import all_readable
 from ...nodes.turn.recovery import remembered
 from ...nodes.turn.session import user_of
 from ...nodes.turn.state import AgentState, TurnState, repacked, unpacked
-from ...nodes.turn.updates import tip_of
+from ...nodes.turn.updates import is_running, tip_of
 from ..build import MemoryGraph, Node
 from ..middleware import EbbtideMiddleware
 from ..models import UnknownModel
@@ -255,7 +255,7 @@ class Thread:
         state, turn = self.state, self.state.get("turn", 0)
         if not self.unfinished:
             return turn
-        counted = turn > state.get("persisted", 0) or not split_messages(state).new
+        counted = is_running(state) or not split_messages(state).new
         uncounted = any(node == START or _begins(node) for node in self.next_nodes)
         return turn + (not counted or uncounted)
 

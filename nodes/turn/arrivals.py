@@ -17,7 +17,7 @@ from ...memory.view import ArchiveView, past
 from .edits import MOST_TURNS, Compared, compared, identity
 from .langchain_messages import (
     MADE_HERE,
-    cleaned,
+    accepted,
     closed,
     completed,
     question_start,
@@ -26,7 +26,7 @@ from .langchain_messages import (
     with_tool_name,
 )
 from .state import TurnState
-from .updates import tip_of
+from .updates import is_running, tip_of
 
 
 class Boundaries(NamedTuple):
@@ -51,7 +51,7 @@ def boundaries(messages: Sequence[BaseMessage], state: TurnState) -> Boundaries:
     archived = next((at for at, m in enumerate(messages) if m.id and m.id == last_id), None)
     accepted = max((at for at, n in turn_at.items() if n == state.get("turn")), default=None)
     foreign = None if accepted is None else _first_foreign(messages, accepted + 1)
-    running = state.get("turn", 0) > state.get("persisted", 0)
+    running = is_running(state)
     repeats = archived is not None and accepted is not None and archived < accepted
     if repeats and not running:
         return Boundaries(foreign or 0, foreign or 0)
@@ -150,7 +150,7 @@ def told_apart(state: TurnState, session: Session, archive: Archive) -> SplitInp
 
 def is_all_answered(state: TurnState, session: Session, archive: Archive) -> bool:
     """Tell whether a run has nothing to answer: no unfinished turn, no new or edited question."""
-    if state.get("turn", 0) > state.get("persisted", 0):
+    if is_running(state):
         return False
     arrived = told_apart(state, session, archive)
     return not (arrived.new or arrived.unfinished or arrived.known.questions)
@@ -273,7 +273,7 @@ def split_messages(state: TurnState) -> SplitInput:
     return SplitInput(
         past=messages[: parts.unfinished],
         unfinished=closed(messages[parts.unfinished : parts.new], state.get("nonce", "")),
-        new=[with_call_ids(cleaned(message)) for message in messages[parts.new :]],
+        new=[with_call_ids(accepted(message)) for message in messages[parts.new :]],
     )
 
 
@@ -283,7 +283,7 @@ def results_of_client(state: TurnState) -> list[BaseMessage]:
     A client sends them as the input of a run; there are none if anything else is new. A result has
     the name of the tool that was called.
     """
-    if state.get("turn", 0) <= state.get("persisted", 0) or split_messages(state).new:
+    if not is_running(state) or split_messages(state).new:
         return []
     messages = [*state.get("messages", [])]
     sent = [*takewhile(lambda message: message.type == "tool", reversed(messages))][::-1]
@@ -293,7 +293,7 @@ def results_of_client(state: TurnState) -> list[BaseMessage]:
     results = [message for message in sent if isinstance(message, ToolMessage)]
     if not results or any(result.tool_call_id not in names for result in results):
         return []
-    return [with_tool_name(cleaned(one), names[one.tool_call_id]) for one in results]
+    return [with_tool_name(accepted(one), names[one.tool_call_id]) for one in results]
 
 
 def unarchived(state: TurnState) -> list[BaseMessage]:
@@ -320,7 +320,7 @@ def _with_repeated(arrived: SplitInput, view: ArchiveView) -> SplitInput:
     edits = {turn: edit for turn, edit in known.edits.items() if turn not in restored}
     whole = replace(known, turns={**known.turns, **restored}, edits=edits, questions={})
     said = [message for turn in known.questions.values() for message in turn]
-    return replace(arrived, known=whole, new=[*map(cleaned, _renamed(said))])
+    return replace(arrived, known=whole, new=[*map(accepted, _renamed(said))])
 
 
 def _renamed(messages: Iterable[BaseMessage]) -> list[BaseMessage]:

@@ -1,4 +1,4 @@
-"""Messages as the state has them: cleaned for the archive, large files by reference."""
+"""Messages as the state has them: accepted for the archive, large files by reference."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -74,12 +74,12 @@ def _with_own_fields(message: BaseMessage) -> BaseMessage:
     return message.model_copy(update={**own, "additional_kwargs": rest})
 
 
-def cleaned(message: _Message) -> _Message:
+def accepted(message: _Message) -> _Message:
     """Return a message as it can be stored and read again, without the memory's name.
 
     Returns the same object if nothing has to change.
 
-    >>> cleaned(HumanMessage("hi", name="EBBTIDE")).name is None
+    >>> accepted(HumanMessage("hi", name="EBBTIDE")).name is None
     True
     """
     message = cast("_Message", readable(message))

@@ -24,7 +24,7 @@ from .arrivals import SplitInput, boundaries, standing, turn_numbers
 from .edits import MOST_TURNS, Compared, identity
 from .langchain_messages import (
     MADE_HERE,
-    cleaned,
+    accepted,
     closed,
     copied,
     question_start,
@@ -34,7 +34,7 @@ from .langchain_messages import (
 )
 from .state import TurnState, updated
 from .turn import NO_ROUNDS, left_rounds, memory_at, turn_to_store
-from .updates import commit_update, not_aged, tip_of, tip_update
+from .updates import commit_update, is_running, not_aged, tip_of, tip_update
 
 _TELLING = 2
 """Turns at the end of a history that tell which one it is, whatever stands before them."""
@@ -106,9 +106,8 @@ def commit_unfinished(
         tip = _edited(archive, session, tip, arrived.known)
     if last := arrived.known.turns.get(tip.turn):
         archived = {"archived": str(last[-1].id)}
-    is_running = state.get("turn", 0) > state.get("persisted", 0)
     # Rounds that left are kept, though an application may have removed all other messages.
-    left = left_rounds(archive, session, state) if is_running else NO_ROUNDS
+    left = left_rounds(archive, session, state) if is_running(state) else NO_ROUNDS
     if not arrived.unfinished and not left.messages:
         return {**tip_update(tip), **archived, "events": []}
     turn = commit(archive, session, tip, turn_to_store(state, arrived.unfinished, left))
@@ -339,13 +338,13 @@ def _adopted(state: TurnState, archive: Archive, session: Session, language: str
     ids = [message.id for message in messages]
     archived = ids.index(state["archived"]) + 1 if state.get("archived") in ids else 0
     question = question_start(messages)
-    if state.get("turn", 0) > state.get("persisted", 0):  # a turn that broke off is no history
+    if is_running(state):  # a turn that broke off is no history
         question = min(question, boundaries(messages, state).unfinished)
     if question <= archived:
         return state
     if archived and not any(m.type not in MADE_HERE for m in messages[archived:question]):
         return state  # what other agents said after the turn begins the next one
-    before = [with_call_ids(cleaned(message)) for message in messages[:question]]
+    before = [with_call_ids(accepted(message)) for message in messages[:question]]
     after, numbers = adopted(state, session, before[archived:], archive, language)
     said = [message for turn in numbers.values() for message in turn]
     update = {
@@ -391,10 +390,10 @@ def adopted_beside(
     state: TurnState, session: Session, arrived: SplitInput, archive: Archive, language: str
 ) -> tuple[TurnState, SplitInput]:
     """Adopt what stands in no turn of the archive; while a turn runs, the next has it."""
-    unknown = [with_call_ids(cleaned(message)) for message in arrived.known.unknown]
+    unknown = [with_call_ids(accepted(message)) for message in arrived.known.unknown]
     if not unknown:
         return state, arrived
-    if state.get("turn", 0) > state.get("persisted", 0):
+    if is_running(state):
         return state, replace(arrived, new=[*unknown, *arrived.new])
     after, numbers = adopted(state, session, unknown, archive, language)
     turns = {**arrived.known.turns, **numbers}

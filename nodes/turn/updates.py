@@ -29,6 +29,11 @@ def tip_of(state: TurnState) -> Tip:
     return Tip(state.get("persisted", 0), state.get("tip", ""))
 
 
+def is_running(state: TurnState) -> bool:
+    """Tell whether the turn that the state counts is not committed yet."""
+    return state.get("turn", 0) > state.get("persisted", 0)
+
+
 def tip_update(tip: Tip) -> dict[str, Any]:
     """Return the update that says which turn was committed last; the inverse of `tip_of`."""
     return {"persisted": tip.turn, "tip": tip.id}

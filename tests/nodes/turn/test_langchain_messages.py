@@ -10,7 +10,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from pydantic import BaseModel
 
 from ebbtide.memory.serialised import stored_form
-from ebbtide.nodes.turn.langchain_messages import cleaned, time_of
+from ebbtide.nodes.turn.langchain_messages import accepted, time_of
 
 
 class Point(BaseModel):
@@ -60,14 +60,14 @@ def test_clean_message_is_the_same_object() -> None:
     """A message without lone surrogates is not copied."""
     message = HumanMessage("fine", additional_kwargs={"pair": (1, 2)})
 
-    assert cleaned(message) is message
+    assert accepted(message) is message
 
 
 def test_surrogates_are_replaced_at_any_depth() -> None:
     """Lone surrogates in calls and metadata are replaced, too."""
     call: Any = {"name": "f", "args": {"a": ["\ud800"]}, "id": "1", "type": "tool_call"}
 
-    mended = cleaned(AIMessage("", tool_calls=[call], additional_kwargs={"k": "\udfff"}))
+    mended = accepted(AIMessage("", tool_calls=[call], additional_kwargs={"k": "\udfff"}))
 
     assert mended.tool_calls[0]["args"] == {"a": ["\ufffd"]}
     assert mended.additional_kwargs == {"k": "\ufffd"}
