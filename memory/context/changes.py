@@ -255,14 +255,21 @@ def _old_blocks(work: RunningTurn, plan: Plan, turns: Sequence[StoredTurn]) -> i
 def _is_late(work: RunningTurn, plan: Plan, turns: Sequence[StoredTurn]) -> bool:
     """Tell whether a turn has been shown for too long as if it were new.
 
-    That is the last turn of an effort that was concluded, and a turn with long results.
+    That is the last turn of an effort that was concluded, and a turn with long results. Turns
+    without an answer do not count.
     """
     now = work.view.running.number
+    aborted = [turn.number for turn in turns if turn.is_aborted]
+
+    def is_late(since: int) -> bool:
+        return now - since - sum(number > since for number in aborted) > PUT_OFF
+
     for number, turn in enumerate(turns):
-        if turn.number == plan.after_turn < now - PUT_OFF and not is_whole(turn, plan):
+        is_last = turn.number == plan.after_turn
+        if is_last and is_late(turn.number) and not is_whole(turn, plan):
             return turn.number not in plan.logs.values()
         newer = [*(turn.number for turn in turns), now][number + WHOLE_RESULTS :]
-        if not newer or now - newer[0] < PUT_OFF:
+        if not newer or not is_late(newer[0] - 1):
             break
         if turn.number > plan.previews and has_long_results(work, turn):
             return True

@@ -26,6 +26,27 @@ def test_a_pass_that_fails_leaves_the_change(tmp_path: Path) -> None:
     assert [state["plan"]["after_turn"] for state in states if state["plan"]] == [*range(2, 13)]
 
 
+@pytest.mark.parametrize("failures", [0, 4])
+def test_unanswered_turns_put_nothing_forward(tmp_path: Path, failures: int) -> None:
+    """03: what is due waits for five answered turns, however often a question fails meanwhile."""
+    here = stage(tmp_path, settings=Settings(ambient_window=0), tools=[look_up])
+    here.say("Look.", call("look_up"), "Done.")
+    here.chat(3)
+    for _ in range(failures):
+        with pytest.raises(ConnectionError):
+            here.say("Tea, please.", ConnectionError("down"))
+
+    said = here.chat(7, first=5)
+
+    whys = [one.memory["context_report"]["changed"]["why"] for one in said]
+    assert whys == ["new"] * 5 + ["due"] * 2
+
+
+def look_up() -> str:
+    """Return a long result."""
+    return "Nothing was found. " * 60
+
+
 EXPAND, CLOSE = call("expand_effort", effort_id="auth-bug"), call("close_effort")
 
 
