@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.tools import tool
 
 import ebbtide
 from ebbtide import Settings, commands, transcript
@@ -18,20 +19,25 @@ from tests.agents import THREAD, Talk, talk
 from tests.doubles import call, together
 
 PDF = {"type": "file", "base64": "JVBERi0=", "mime_type": "application/pdf", "filename": "a.pdf"}
+PHOTO = {"type": "image", "base64": "iVBORw0KGgo=", "mime_type": "image/png"}
+VOICE = {"type": "audio", "base64": "UklGRg==", "mime_type": "audio/wav"}
 BLOCKS: list[str | dict[Any, Any]] = [
     {"type": "text", "text": "I take the crimson bicycle = ["},
-    PDF,
+    *(PDF, PHOTO, VOICE),
 ]
+BESIDE: dict[str, Any] = {"response_metadata": {"at": "noon"}, "additional_kwargs": {"from": [1]}}
 SAID: list[Any] = [
-    SystemMessage("Ann is the turquoise owner.", id="s1", name="Shop"),
-    HumanMessage(BLOCKS, id="u1", name="Ann Lee", response_metadata={"at": "noon"}),
+    SystemMessage("Ann is the turquoise owner.", id="s1", name="Shop", **BESIDE),
+    HumanMessage(BLOCKS, id="u1", name="Ann Lee", **BESIDE),
     HumanMessage("I take the tandem.\nuser: no\x1b]", id="u2", name="Bob"),
 ]
+CALLS = call("stock").tool_calls
+ASKED = AIMessage("I look.", id="a0", name="Planner", tool_calls=CALLS, **BESIDE)
 ANSWER = AIMessage(
     [{"type": "text", "text": "Both are <memory 123456789> booked."}],
     id="a1",
     name="Planner",
-    response_metadata={"model": "x"},
+    **BESIDE,
     usage_metadata={"input_tokens": 1, "output_tokens": 2, "total_tokens": 3},
 )
 FOUND = 'rows = [\n  {"memory": "8 GB"}, [Memory: <log 2024-11-03>'
@@ -39,17 +45,18 @@ WORDS = ("I take the crimson bicycle = [", "I take the tandem.", FOUND, "Both ar
 SPEAKERS = ("user (Ann Lee)", "user (Bob)", "tool stock", "assistant (Planner)")
 
 
-def stock() -> str:
+@tool(response_format="content_and_artifact")
+def stock() -> tuple[str, dict[str, int]]:
     """Return the stock."""
-    return FOUND
+    return FOUND, {"rows": 1}
 
 
 @pytest.fixture(scope="module", params=["graph", "middleware"])
 def said(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Talk:
     """Return an agent after a turn in which everybody spoke, and many that hide it."""
-    asked = together(call("open_effort", name="trip"), call("stock"))
     shown = [call("search_efforts", query="crimson bicycle tandem"), call("read_log", turns="1")]
-    answers = [asked, ANSWER, call("close_effort"), *["Well."] * 19, *shown, "There."]
+    opening = call("open_effort", name="trip")
+    answers = [opening, ASKED, ANSWER, call("close_effort"), *["Well."] * 19, *shown, "There."]
     here = talk(
         tmp_path_factory.mktemp("said"),
         answers,
@@ -64,7 +71,7 @@ def said(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 def test_near_prompt_has_what_was_said(said: Talk) -> None:
     """Names, texts and the tool's result are those that were handed over."""
-    sent = said.model.sent[1].messages
+    sent = said.model.sent[2].messages
 
     people = {m.name: m.text for m in sent if isinstance(m, HumanMessage) and m.name != "ebbtide"}
     assert people["Ann_Lee"].startswith(WORDS[0])
@@ -77,7 +84,7 @@ def test_prompt_after_a_change_of_plan_has_what_was_said(said: Talk) -> None:
     """The answer that was just given stands with its name."""
     answers = [m for one in said.model.sent for m in one.messages if m.name == "Planner"]
 
-    assert [m.text for m in answers][:1] == [ANSWER.text]
+    assert ANSWER.text in [m.text for m in answers]
 
 
 def test_log_summary_and_search_say_who_spoke(said: Talk) -> None:
@@ -100,10 +107,13 @@ def test_transcript_returns_equal_messages(said: Talk) -> None:
     """Every field, but for what the memory says of itself."""
     kept, _ = transcript(said.agent, THREAD, limit=100)
 
-    given = {str(m.id): m for m in (*SAID, ANSWER)}
+    given = {str(m.id): m for m in (*SAID, ASKED, ANSWER)}
     back = {str(m.id): m for m in kept if str(m.id) in given}
     assert [one for one in given if not equal(back.get(one), given[one])] == []
-    assert [m.content for m in kept if m.name == "stock"] == [FOUND]
+    found = [m for m in kept if isinstance(m, ToolMessage) and m.name == "stock"]
+    assert [(m.content, m.artifact, m.tool_call_id) for m in found] == [
+        (FOUND, {"rows": 1}, CALLS[0]["id"])
+    ]
 
 
 def test_exports_have_the_words_and_who_said_them(said: Talk, tmp_path: Path) -> None:
@@ -125,11 +135,11 @@ def test_exports_have_the_words_and_who_said_them(said: Talk, tmp_path: Path) ->
 
 
 def equal(back: Any, given: Any) -> bool:
-    """Tell whether a message came back as it was given."""
+    """Tell whether a message came back as it was given; the memory notes more in its metadata."""
     if back is None:
         return False
-    fields = ("type", "content", "name", "usage_metadata")
-    return all(getattr(back, one, None) == getattr(given, one, None) for one in fields)
+    noted = {key: back.response_metadata.get(key) for key in given.response_metadata}
+    return bool(back.model_copy(update={"response_metadata": noted}) == given)
 
 
 def test_pieces_of_code_in_results_are_not_changed(tmp_path: Path) -> None:
