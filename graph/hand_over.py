@@ -37,8 +37,7 @@ def hand_over(
 ) -> None:
     """Commit the turn in which a tool's `call` gave a `command` that leaves the agent.
 
-    `runtime` is that of the call, which has the run's context as that of a node. If the agent is
-    called again before the user speaks, `begin_turn` goes on with this turn.
+    `runtime` is that of the call, which has the run's context as that of a node.
     """
     given = command.update if isinstance(command.update, Mapping) else {}
     there = {message.id for message in state["messages"]}
