@@ -148,6 +148,21 @@ def test_read_only(*, begun: bool) -> None:
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="forks, users and rights of Linux")
+def test_forked_while_it_reads(tmp_path: Path) -> None:
+    """The child is told what to do; the parent goes on, and nothing is lost."""
+    with DiskArchive(tmp_path) as archive:
+        tip = commit_all(archive, [turn(1)])
+
+        with archive.database.reading():
+            said = told_to_nobody(lambda: archive.sessions(""))
+
+        assert said.startswith("ArchiveError: ")
+        assert "in use when this process was forked: start processes with `spawn`" in said
+        assert len(visible(archive, commit_all(archive, [turn(2)], tip))) == 2
+        assert archive.verify(SESSION) == ()
+
+
 def test_pages_are_checked(tmp_path: Path) -> None:
     """What SQLite finds wrong with its file is a fatal finding, of the file and of no session."""
     with DiskArchive(tmp_path, durable=False) as archive:
