@@ -15,8 +15,8 @@ from .graph.erase.erase import delete_session as delete_session
 from .graph.erase.erase import delete_user as delete_user
 from .graph.erase.erase import erase as erase
 from .graph.middleware import EbbtideMiddleware as EbbtideMiddleware
+from .memory.archive.load import EffortList as EffortList
 from .memory.archive.protocol import Archive as Archive
-from .memory.archive.protocol import EffortList as EffortList
 from .memory.archive.protocol import Finding as Finding
 from .memory.archive.sql import DiskArchive as DiskArchive
 from .memory.archive.sql import SqlArchive as SqlArchive

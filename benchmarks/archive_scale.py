@@ -204,7 +204,7 @@ def operations(
     chance = random.Random(query)
     return {
         "commit": lambda: archive.commit(session, tip, session_turn(tip.turn + 1, chance)),
-        "search": lambda: archive.at(session, tip).search(query, 5),
+        "search": lambda: archive.find(archive.load(session, tip), query, 5),
         "elsewhere": lambda: archive.elsewhere(session, query, 5),
         "concluded": lambda: archive.elsewhere(session, None, 20),
     }
@@ -213,10 +213,10 @@ def operations(
 def opening(archive: SqlArchive, session: Session) -> None:
     """Read all that a thread needs to continue in a new process."""
     tip = archive.newest(session) or Tip()
-    branch = archive.at(session, tip)
+    branch = archive.load(session, tip)
     branch.saved()
     branch.turns(range(tip.turn - 2, tip.turn + 1))
-    branch.turns_of(None, 3)
+    branch.ambient(3)
     branch.efforts(10)
 
 

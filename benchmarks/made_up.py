@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import accumulate, islice
 
@@ -9,7 +10,6 @@ from langchain_core.messages import AIMessage, HumanMessage
 
 from ebbtide import SqlArchive
 from ebbtide.memory.archive import commit, memories
-from ebbtide.memory.archive.lineage import Lineage, Snapshot
 from ebbtide.memory.turn import Event, Session, StoredTurn, Tip
 
 _GLUE = "the of and to in is it you that was for on are with as his they at be this have".split()  # noqa: SIM905 (reads as a list of words)
@@ -54,15 +54,16 @@ def write_turns(
     So many are in a transaction.
     """
     with archive.database.writing() as connection:
-        row, tip, snapshot = commit.session_row(connection, session), Tip(), Snapshot((), 0)
+        row, tip, past = commit.session_row(connection, session), Tip(), None
     left = iter(turns)
     while some := [*islice(left, at_once)]:
         with archive.database.writing() as connection:
             for one in some:
                 new = commit.Prepared.after(tip, one)
-                done = commit.commit(connection, row, tip, new, snapshot)
-                tip, snapshot = done.turn.tip, done.snapshot
-                lineage = Lineage(lambda c=connection: c, row, snapshot)
-                memories.attend(connection, session, lineage, done.turn, moved=False)
-                row = replace(row, turns=row.turns + 1, newest=snapshot.row)
+                if past is not None:
+                    past = replace(past, connect=lambda c=connection: nullcontext(c))
+                done = commit.commit(connection, row, tip, new, past)
+                tip, past = done.turn.tip, done.past
+                memories.attend(connection, session, past, done.turn, moved=False)
+                row = replace(row, turns=row.turns + 1, newest=past.row)
     return tip

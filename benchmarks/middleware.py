@@ -83,7 +83,7 @@ class Side:
         if self.archive is not None:
             session = Session("", "cost")
             tip = self.archive.newest(session) or Tip()
-            for turn in self.archive.at(session, tip).turns(range(1, tip.turn + 1)):
+            for turn in self.archive.load(session, tip).turns(range(1, tip.turn + 1)):
                 yield from map(text, turn.messages)
 
 

@@ -1,12 +1,13 @@
 """Random vectors for a user, and how many of the nearest a search finds."""
 
+from contextlib import nullcontext
 from statistics import fmean
 
 import numpy as np
 import sqlalchemy as sa
 
 from ebbtide import SqlArchive
-from ebbtide.memory.archive.lineage import Lineage, SessionRow, Snapshot
+from ebbtide.memory.archive.load import Past, SessionRow
 from ebbtide.memory.archive.schema import PASSAGE_BITS, is_sqlite, passage_id, turn_id, vectors
 from ebbtide.memory.archive.vectors import MOST, cosines
 from ebbtide.memory.search.embeddings import QueryEmbedding
@@ -74,7 +75,7 @@ def nearest_found(archive: SqlArchive, session: Session, meanings: list[QueryEmb
     shares = []
     with archive.database.reading() as connection:
         stored = SessionRow.of(connection, session)
-        lineage = Lineage(lambda: connection, stored, Snapshot((), 0))
+        past = Past(lambda: nullcontext(connection), stored)
         name = "vector" if is_sqlite(connection) else "vector_send(vector)"
         query = sa.select(vectors.c.id, sa.literal_column(name))
         ids, data = zip(
@@ -84,6 +85,6 @@ def nearest_found(archive: SqlArchive, session: Session, meanings: list[QueryEmb
         rows = np.stack([np.frombuffer(one[-4 * SIZE :], kind) for one in data]).astype("f4")
         for meaning in meanings:
             order = np.argsort(-(rows @ np.asarray(meaning.vector)))[:MOST]
-            found = cosines(lineage, vectors, meaning, MOST)
+            found = cosines(past, vectors, meaning, MOST)
             shares.append(len({ids[row] for row in order}.intersection(found)) / MOST)
     return fmean(shares)

@@ -48,7 +48,7 @@ from ebbtide.memory.tokens import count
 from ebbtide.memory.tools.search_efforts import search_efforts
 from ebbtide.memory.transcript import excerpted, rendered
 from ebbtide.memory.turn import Session, Tip
-from ebbtide.memory.view import past
+from ebbtide.memory.view import view_at
 
 _MESSAGE_TOKENS = 4
 """Tokens around a message, as `memory.tokens` counts them."""
@@ -74,14 +74,14 @@ class ArchivedTalk:
     def search(self, text: str, embedder: Embedder | None = None) -> tuple[Found, ...]:
         """Return the passages for a question, best first."""
         meaning = embedder.meaning(text, Settings().semantic_floor) if embedder else None
-        return self.archive.at(self.session, self.tip).search(text, _ALL, meaning)
+        return self.archive.find(self.archive.load(self.session, self.tip), text, _ALL, meaning)
 
     def asked(
         self, text: str, embedder: Embedder | None = None, also: Sequence[str] = ()
     ) -> Mapping[str, Any]:
         """Return the result of the tool `search_efforts`, called with a question."""
         state = EffortState(self.tip.turn, None, {}, {}, {})
-        view, budget = past(self.archive, self.session, self.tip), Settings().context_budget
+        view, budget = view_at(self.archive, self.session, self.tip), Settings().context_budget
         asking = (state, view, Settings(), count)
         work = RunningTurn(*asking, room=budget, free=budget, embedder=embedder)
         return dict(search_efforts(work, text, also=also)[1])
@@ -98,13 +98,13 @@ class ArchivedTalk:
 
     def hint(self, text: str) -> str | None:
         """Return the effort that a hint for this message would name."""
-        best = pointed_at(self.archive.at(self.session, self.tip).pointing(text))
+        best = pointed_at(self.archive.pointing(self.archive.load(self.session, self.tip), text))
         return best if isinstance(best, str) else None
 
     def log(self, turn: int) -> str:
         """Return a turn as text."""
         if turn not in self.logs:
-            (stored,) = self.archive.at(self.session, self.tip).turns([turn])
+            (stored,) = self.archive.load(self.session, self.tip).turns([turn])
             self.logs[turn] = rendered(stored.messages)
         return self.logs[turn]
 
@@ -112,7 +112,7 @@ class ArchivedTalk:
         """Yield turn and text of the excerpt of each passage, none twice."""
         places: set[tuple[int, int]] = set()
         for passage in passages:
-            (turn,) = self.archive.at(self.session, self.tip).turns([passage.turn])
+            (turn,) = self.archive.load(self.session, self.tip).turns([passage.turn])
             part = None if passage.passage is None else excerpt(turn.messages, passage.passage)
             if part and (passage.turn, part.end) not in places:
                 places.add((passage.turn, part.end))

@@ -45,7 +45,7 @@ from ebbtide.memory.references import MANY, recent, referenced, said_mostly, sha
 from ebbtide.memory.running_turn import RunningTurn
 from ebbtide.memory.tokens import count
 from ebbtide.memory.turn import Event, Session, StoredTurn, Tip
-from ebbtide.memory.view import ArchiveView, past
+from ebbtide.memory.view import ArchiveView, view_at
 
 _UTTERANCES = 2
 """Utterances that make a turn: a question and its answer."""
@@ -94,7 +94,7 @@ class Distinctive:
             scores = dict.fromkeys(keywords, 0.0)
             for matches in weighed(passages, keywords, keywords, turns):
                 scores |= {name: max(scores[name], one.share) for name, one in matches.items()}
-            pointing = work.view.branch.pointing(text)
+            pointing = work.view.archive.pointing(work.view.past, text)
             for name, share in shares(pointing).items():
                 if name in scores:
                     scores[str(name)] += share.score / 10  # as a tenth it tells best
@@ -157,7 +157,7 @@ class Judged(NamedTuple):
 def judged(archive: DiskArchive, rule: Rule, talk: Conversation) -> Judged:
     """Match the questions of a stored conversation with its efforts."""
     replay = replayed(archive, talk, _UTTERANCES)
-    view = past(archive, replay.session, replay.tip)
+    view = view_at(archive, replay.session, replay.tip)
     read = rule.reader(_work(EMPTY, view), view.efforts(len(talk.sessions)).efforts)
     true, false, hits, errors = list[float](), list[float](), 0, 0
     for question in talk.questions:

@@ -30,7 +30,7 @@ from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import count
 from ebbtide.memory.tools.search_efforts import search_efforts
 from ebbtide.memory.turn import Session, Tip
-from ebbtide.memory.view import past
+from ebbtide.memory.view import view_at
 
 _DATA = Path(__file__).parent / "data" / "search_kinds.yaml"
 _FIVE = 5
@@ -45,7 +45,7 @@ def tool(archive: DiskArchive, session: Session, tip: Tip) -> Way:
 
     def search(question: str) -> Sequence[tuple[int, bool]]:
         state = EffortState(tip.turn, None, {}, {}, {})
-        asking = (state, past(archive, session, tip), Settings(), count)
+        asking = (state, view_at(archive, session, tip), Settings(), count)
         budget = Settings().context_budget
         _, answer, *_ = search_efforts(RunningTurn(*asking, room=budget, free=budget), question)
         return [

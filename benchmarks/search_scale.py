@@ -103,8 +103,8 @@ def searched(
             meaning = embedder.meaning(query, Settings().semantic_floor) if embedder else None
             start, server_start = process_time(), server_time(archive)
             milliseconds, results = timed(
-                lambda query=query, meaning=meaning: archive.at(session, written.tip).search(
-                    query, 5, meaning
+                lambda query=query, meaning=meaning: archive.find(
+                    archive.load(session, written.tip), query, 5, meaning
                 )
             )
             cpu_times.append((process_time() - start) * 1_000)

@@ -138,7 +138,7 @@ def _results(home: Home, thread: str, stats: Report) -> list[tuple[str, str]]:
     session = Session(home.user, thread)
     with home.archive() as archive:
         (tip,) = archive.tips(session)
-        efforts = archive.at(session, tip).efforts(len(SCRIPT)).efforts
+        efforts = archive.load(session, tip).efforts(len(SCRIPT)).efforts
         findings = archive.verify(session)
     break_even = max(turn.turn for turn in stats.turns if turn.total >= turn.last_full_history)
     last, saved = stats.turns[-1], 1 - stats.sent / stats.full_history

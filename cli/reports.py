@@ -78,7 +78,7 @@ class _Session:
             return cls(name)
         if tip is None:
             return cls(name, 0, 0)
-        branch = archive.at(session, tip)
+        branch = archive.load(session, tip)
         turns = branch.turns([tip.turn])
         efforts = branch.efforts(0).total
         if not turns:

@@ -256,7 +256,7 @@ class EbbtideAgent(Strategy):
         thread = thread_at(agent, _CONFIG)
         log = [entry["told"] for entry in read(self._archive, thread.session).extractions]
         passes, self._pass_count = log[self._pass_count :], len(log)
-        newest = self._archive.at(thread.session, thread.tip).compression(_NAME)
+        newest = self._archive.load(thread.session, thread.tip).compression(_NAME)
         return Context(
             tuple(messages),
             quotes=tuple(item.quote for item in newest.current) if newest else None,

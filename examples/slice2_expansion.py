@@ -67,7 +67,7 @@ def say(agent: Any, words: str) -> list[tuple[list[int], str]]:
 def read(archive: DiskArchive, name: str) -> tuple[str, Any]:
     """Return the log of an effort and its entry in the archive."""
     (tip,) = archive.tips(session := Session("", "slice2"))
-    branch = archive.at(session, tip)
+    branch = archive.load(session, tip)
     turns = branch.turns(branch.turns_of(name))
     return transcript(turns), branch.efforts_named([name])[0]
 

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from inspect import getdoc
-from math import inf
 from typing import Any, Literal, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage, ToolMessage
@@ -22,6 +21,7 @@ from ..memory.errors import InputError, SessionNotFoundError
 from ..memory.serialised import clean
 from ..memory.settings import Settings, resolve
 from ..memory.turn import Session
+from ..memory.view import view_at
 from ..nodes.application_tools import ToolErrors, application_tools
 from ..nodes.assemble_context import assemble_context
 from ..nodes.begin_turn import begin_turn
@@ -51,6 +51,7 @@ from ..nodes.turn.state import (
     without_reserved,
 )
 from ..nodes.turn.turn import read_state
+from ..nodes.turn.updates import tip_of
 from .hand_over import leaving
 
 _NODES: Mapping[Callable[..., dict[str, Any]], Callable[..., Any] | None] = {
@@ -309,10 +310,9 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         config = merge_configs(config, named_user(archive, user))
         goes_on = bool(chosen.get("checkpoint_id")) or not isinstance(update, Mapping)
         is_of_others = found is not None and is_of_another(found.metadata, archive, user)
-        if "thread_id" in chosen:
-            with archive.together(inf):  # `begin_turn` reads it again
-                if not archive.owns(session) or (is_of_others and goes_on):
-                    raise SessionNotFoundError(session.thread)
+        is_foreign = (is_of_others and goes_on) or not archive.owns(session)
+        if "thread_id" in chosen and is_foreign:
+            raise SessionNotFoundError(session.thread)
         left: list[BaseMessage] = []
         if found is not None and is_of_others:
             left, found = [RemoveMessage(id=REMOVE_ALL_MESSAGES)], None
@@ -323,7 +323,7 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         said = update.get("messages", [])
         if said == [] and (is_of_others or not left):
             state = unpacked(found.checkpoint["channel_values"]) if found else TurnState()
-            if is_all_answered(state, session, archive):
+            if is_all_answered(state, view_at(archive, session, tip_of(state))):
                 raise InputError(len(state.get("messages", [])))
         messages = input_messages(said)
         if messages is None or not (left or messages):  # malformed ones are left to LangGraph

@@ -49,7 +49,7 @@ from ..nodes.memory_tools import amemory_tools, memory_tools
 from ..nodes.persist import persist
 from ..nodes.turn.arrivals import unarchived
 from ..nodes.turn.langchain_messages import messages_in_state
-from ..nodes.turn.parts import READ_CACHE_SECONDS, AgentParts
+from ..nodes.turn.parts import AgentParts
 from ..nodes.turn.session import session_of
 from ..nodes.turn.state import TurnState, repacked, state_after, unpacked, updated
 from ..nodes.turn.turn import archive_left_rounds, read_state, running
@@ -312,9 +312,8 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """Raise `SessionNotFoundError` if the thread is another user's."""
         session = session_of(cast("TurnState", {}), runtime, self._settings(runtime))
         archive = self._initial.archive
-        with archive.together(READ_CACHE_SECONDS):
-            if not archive.owns(session):
-                raise SessionNotFoundError(session.thread)
+        if not archive.owns(session):
+            raise SessionNotFoundError(session.thread)
 
     def _settings(self, runtime: Runtime[Any]) -> Settings:
         return resolve(runtime.context, self._initial.settings)

@@ -15,7 +15,7 @@ def branches(archive: Archive, session: Session) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     known: list[tuple[Tip, Mapping[int, str]]] = []
     for end in sorted(archive.tips(session), key=lambda tip: -tip.turn)[:_MOST]:
-        ids = archive.at(session, end).ids(range(1, end.turn + 1))
+        ids = archive.load(session, end).ids(range(1, end.turn + 1))
         shared = [(_shared(ids, others), tip) for tip, others in known]
         entry: dict[str, Any] = {"turn": end.turn, "id": end.id}
         if shared:

@@ -25,9 +25,8 @@ def export_html(
     `ArchiveError` if the file exists.
     """
     chosen = sorted(numbers(turns)) or range(max(1, tip.turn - MOST_TURNS + 1), tip.turn + 1)
-    with archive.together():
-        shown = payload.whole(archive, session, tip, chosen)
-        sent = prompts.listed(archive, session, tip, shown["turns"][-PROMPTS:])
+    shown = payload.whole(archive, session, tip, chosen)
+    sent = prompts.listed(archive, session, tip, shown["turns"][-PROMPTS:])
     content = page.standalone({**shown, **sent})
     try:
         with Path(path).open("x", encoding="utf-8", newline="\n") as file:

@@ -30,7 +30,7 @@ from ..memory.tokens import exact
 from ..memory.tools.search_efforts import meaning_of, search_efforts
 from ..memory.transcript import excerpted, first_words, speaker, visible_text
 from ..memory.turn import Event, Session, StoredTurn, Tip
-from ..memory.view import every_commit, past
+from ..memory.view import every_commit, view_at
 from .branches import branches
 from .standing import standing
 
@@ -102,7 +102,7 @@ def turn(
     Raises `SessionNotFoundError`, `TurnNotFoundError`.
     """
     tip = seen_from(archive, session, tip)
-    view = past(archive, session, tip)
+    view = view_at(archive, session, tip)
     found = {turn.number: turn for turn in view.turns([number - 1, number])}
     turn = found.get(number)
     if turn is None:
@@ -125,7 +125,7 @@ def sessions(archive: Archive, users: Iterable[str]) -> list[dict[str, Any]]:
             tip = archive.newest(session)
             if tip is None:
                 continue
-            turn = next(iter(archive.at(session, tip).turns([tip.turn])), None)
+            turn = next(iter(archive.load(session, tip).turns([tip.turn])), None)
             at, messages = (turn.at, turn.messages) if turn else ("", ())
             said = first_words(messages, _SAID)
             found.append({**named(session), "turn": tip.turn, "at": at, "said": said})
@@ -162,7 +162,7 @@ def named(session: Session) -> dict[str, str]:
 
 def seen_from(archive: Archive, session: Session, tip: Tip | None) -> Tip:
     """Return the tip with its number, the newest if None; raises `SessionNotFoundError`."""
-    found = archive.newest(session) if tip is None else archive.at(session, tip).tip()
+    found = archive.newest(session) if tip is None else archive.load(session, tip).tip
     if found is None:
         raise SessionNotFoundError(session.thread)
     return found
@@ -329,7 +329,7 @@ def search(archive: Archive, session: Session, tip: Tip | None, wanted: Search) 
     Raises `SessionNotFoundError`, `RequestError`.
     """
     tip = seen_from(archive, session, tip)
-    view, settings = past(archive, session, tip), wanted.settings
+    view, settings = view_at(archive, session, tip), wanted.settings
     state, budget = EffortState(tip.turn, None, {}, {}, {}), settings.context_budget
     work = RunningTurn(
         *(state, view, settings, exact),
@@ -342,7 +342,7 @@ def search(archive: Archive, session: Session, tip: Tip | None, wanted: Search) 
     terms = query_terms(wanted.query)
     when = When(work.now, settings.timezone, language=settings.language)
     meaning = meaning_of(work, wanted.query)
-    found = archive.at(session, tip).search(wanted.query, _PASSAGES, meaning, when=when)
+    found = archive.find(view.past, wanted.query, _PASSAGES, meaning, when=when)
     turns = {turn.number: turn for turn in view.turns(sorted({hit.turn for hit in found}))}
     passages = [passage for result in given["results"] for passage in result["passages"]]
     results = []

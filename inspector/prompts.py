@@ -25,7 +25,7 @@ from ..memory.settings import Settings
 from ..memory.tokens import REPLY_OVERHEAD, count_message, count_tools, exact
 from ..memory.transcript import role, speaker
 from ..memory.turn import Event, Session, StoredTurn, Tip, memberships
-from ..memory.view import ArchiveView, every_commit, every_turn, past
+from ..memory.view import every_commit, every_turn, view_at
 from ..nodes.turn.state import TurnState
 from ..nodes.turn.turn import memory_at
 from ..nodes.turn.updates import effort_state
@@ -43,8 +43,7 @@ def prompt(archive: Archive, session: Session, tip: Tip, turn: int, call: int) -
     `by_middleware` has the runs of messages that another middleware did not send as assembled.
     `call` counts from 0. Raises `TurnNotFoundError`, `NoCallError`.
     """
-    with archive.together():
-        return _prompt(archive, session, tip, (turn, call))
+    return _prompt(archive, session, tip, (turn, call))
 
 
 def listed(
@@ -115,7 +114,7 @@ def _context(
     event = sent[call]
     before = Tip(number - 1, turn.parent)
     state = _state(archive, session, before, turn, event)
-    messages = past(archive, session, turn.tip).messages(turn)[: answers[call]]
+    messages = view_at(archive, session, turn.tip).messages(turn)[: answers[call]]
     running = StoredTurn(number, messages, "", memberships(state.active, state.events))
     plan = _plan(archive, session, before, event)
     said: list[BaseMessage] = []
@@ -128,7 +127,7 @@ def _context(
     plan = replace(plan, todos=todos.get(plan.todos, ""))
     work = RunningTurn(
         state,
-        ArchiveView(archive, session, before, running),
+        replace(view_at(archive, session, before), running=running),
         Settings(context_budget=event.get("budget", Settings().context_budget)),
         exact,
         room=plan.room,
@@ -141,7 +140,7 @@ def _context(
 
 
 def _record(archive: Archive, session: Session, tip: Tip, number: int) -> StoredTurn:
-    turns = archive.at(session, tip).turns([number])
+    turns = archive.load(session, tip).turns([number])
     if not turns:
         raise TurnNotFoundError(number, tip.turn)
     return turns[0]
@@ -197,7 +196,7 @@ def _stored_last(
     archive: Archive, session: Session, turn: StoredTurn
 ) -> Iterator[Mapping[str, Any]]:
     """Yield what was stored of the instructions: with this turn, the first one, then any."""
-    first = archive.at(session, turn.tip).turns([1])
+    first = archive.load(session, turn.tip).turns([1])
     for one in (turn, *first):
         yield from _of(one)
     for one in reversed([*every_commit(archive, session, turn.tip)]):

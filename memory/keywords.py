@@ -393,7 +393,7 @@ def keywords_of(
     }
     last = {name: effort.turn for name, effort in by_name.items()}
     last |= {name: next(reversed(log), 0) for name, log in logs.items()}
-    ids = view.branch.ids([turn for name, turn in last.items() if not is_qualified(name)])
+    ids = view.past.ids([turn for name, turn in last.items() if not is_qualified(name)])
     sources = dict[str, Source]()
     for name, effort in by_name.items():
         known = view.ids_of(name, [last[name]]) if is_qualified(name) else ids

@@ -10,7 +10,7 @@ from .errors import CommandError
 from .facts import is_fact
 from .settings import ATTENTION_THRESHOLD
 from .turn import Session, Tip
-from .view import past
+from .view import view_at
 
 _ALIKE = 0.5
 """The `difflib` ratio from which an error suggests an existing id for an unknown one."""
@@ -96,7 +96,7 @@ class UserMemories:
 
     def _with_text(self, explanation: Explanation) -> Explanation:
         # Seen from a session without a name, so that all sessions are others.
-        effort = past(self.archive, Session(self.user, ""), Tip()).effort(explanation.id, ())
+        effort = view_at(self.archive, Session(self.user, ""), Tip()).effort(explanation.id, ())
         return replace(explanation, text=effort.summary) if effort else explanation
 
 

@@ -143,7 +143,7 @@ def _ids_in(work: RunningTurn, text: str, foreign: Iterable[str]) -> frozenset[s
     if len(text) <= 2 * END:
         return mentionable(text)
     names, found = {parted(name)[1] for name in foreign}, set[str]()
-    stored = work.view.branch.effort_names()
+    stored = work.view.past.effort_names()
     if stored is not None:
         names |= stored | work.state.open.keys() | work.state.summaries.keys()
         first = {word[0] for word in map(_TOKEN.match, names) if word}
@@ -264,7 +264,7 @@ def _as_typed(work: RunningTurn, texts: Iterable[str]) -> set[str]:
     is looked for where the active effort is the only one.
     """
     in_context = filterfalse(is_qualified, (*work.state.open, *work.state.summaries))
-    names = frozenset(in_context) | (work.view.branch.effort_names() or frozenset())
+    names = frozenset(in_context) | (work.view.past.effort_names() or frozenset())
     found = set[str]()
     for said in chain.from_iterable(map(spellings, texts)) if names - {work.state.active} else ():
         for of in {"english", language(said) or "english", work.settings.language or "english"}:
@@ -373,7 +373,9 @@ def _by_keywords(
         found = about(passages_of(said), vocabulary, ids, turns, overlap=overlap) | found
     left = {name: vocabulary[name] for name in ids if name not in found}
     if left and len(vocabulary) >= MANY:
-        found |= said_mostly(work.view.branch.pointing(texts[0]), left, overlap=overlap)
+        found |= said_mostly(
+            work.view.archive.pointing(work.view.past, texts[0]), left, overlap=overlap
+        )
     return found
 
 
@@ -462,7 +464,7 @@ def recent(work: RunningTurn, cache: KeywordCache) -> list[Keywords]:
         turns.difference_update(view.log_turns(name)[-_RECENT:])
     if not turns:
         return []
-    ids = view.branch.ids(sorted(turns))
+    ids = view.past.ids(sorted(turns))
     return [
         cache.get_or_make((view.session, None, number), partial(_terms_of, work, turn))
         for turn, number in ids.items()

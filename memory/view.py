@@ -2,14 +2,16 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import repeat
 
 from langchain_core.messages import BaseMessage
 
-from .archive.protocol import Archive, Branch, EffortList
+from .archive.load import EffortList, Past
+from .archive.protocol import Archive
 from .compressions import Compression
 from .efforts import Effort, changes
+from .errors import SessionNotFoundError
 from .facts import BASE, is_fact
 from .fences import Fences
 from .names import is_qualified, parted, qualified, session_called, session_name
@@ -23,9 +25,12 @@ _CHUNK = 200
 """Turns read in one query, so that the turns of a long session do not fill the memory."""
 
 
+_NOT_RUNNING = StoredTurn(number=0, messages=(), at="")
+
+
 @dataclass(frozen=True, slots=True)
 class ArchiveView:
-    """What a running turn sees: the turns of its lineage, and its own messages so far.
+    """What a running turn sees: the turns before it, and its own messages so far.
 
     By qualified ids it also sees the concluded efforts of the user's other sessions, as the newest
     branch of each has them; they may change while this session runs.
@@ -33,35 +38,29 @@ class ArchiveView:
 
     archive: Archive
     session: Session
-    tip: Tip
-    running: StoredTurn
-    read: dict[int, StoredTurn] | None = field(default=None, compare=False, repr=False)
-    """The turns that were read, kept while a turn runs."""
-    _branches: dict[tuple[Session, Tip], Branch] = field(
-        default_factory=dict, compare=False, repr=False
-    )
+    past: Past
+    running: StoredTurn = _NOT_RUNNING
 
     @property
-    def branch(self) -> Branch:
-        """What the archive has of the lineage; views that are made of this one keep it."""
-        place = self.session, self.tip
-        if place not in self._branches:
-            self._branches[place] = self.archive.at(*place)
-        return self._branches[place]
+    def tip(self) -> Tip:
+        """The last turn that is seen."""
+        return Tip(self.past.until, self.past.id)
+
+    def at(self, tip: Tip) -> "ArchiveView":
+        """Return the view of a tip of the session in which no turn is running."""
+        return (
+            replace(self, running=_NOT_RUNNING)
+            if tip == self.tip
+            else view_at(self.archive, self.session, tip)
+        )
 
     def as_of(self, turn: int) -> "ArchiveView":
         """Return the view as it was right after an earlier turn."""
-        return past(self.archive, self.session, replace(self.tip, turn=turn))
+        return replace(self, past=self.past.as_of(turn), running=_NOT_RUNNING)
 
     def turns(self, numbers: Sequence[int]) -> tuple[StoredTurn, ...]:
         """Return the visible turns with these numbers, as the archive stores them."""
-        if self.read is None or not numbers:
-            return self.branch.turns(numbers) if numbers else ()
-        wanted = [number for number in sorted({*numbers}) if number <= self.tip.turn]
-        if unread := [number for number in wanted if number not in self.read]:
-            for turn in self.branch.turns(unread):
-                self.read[turn.number] = turn
-        return tuple(filter(None, map(self.read.get, wanted)))
+        return self.past.turns(numbers) if numbers else ()
 
     def messages(self, turn: StoredTurn) -> tuple[BaseMessage, ...]:
         """Return the messages of a turn as they were sent, recalled text included."""
@@ -80,7 +79,7 @@ class ArchiveView:
             session = self.of_session(quoted.session)
             if session is None:
                 return [] if quoted.is_read else ""
-            view = past(self.archive, session.session, Tip(quoted.turn, quoted.id))
+            view = view_at(self.archive, session.session, Tip(quoted.turn, quoted.id))
         if quoted.effort:
             effort = view.effort(quoted.effort, ())
             return effort.summary if effort else ""
@@ -99,7 +98,7 @@ class ArchiveView:
             return None
         session = next(iter(self.archive.sessions(self.session.user, full_name)), None)
         tip = None if session is None else self.archive.newest(session)
-        return past(self.archive, session, tip) if session and tip else None
+        return view_at(self.archive, session, tip) if session and tip else None
 
     def messages_of(self, turn: int) -> tuple[BaseMessage, ...]:
         """Return the messages of a visible turn, the running one included, as they are stored."""
@@ -117,7 +116,7 @@ class ArchiveView:
             elsewhere = self._elsewhere(name)
             return elsewhere and elsewhere[1]
         changed = {effort.id: effort for effort in changes(events, self.running.number)}
-        stored = self.branch.efforts_named([name])
+        stored = self.past.efforts_named([name])
         return changed.get(name) or next(iter(stored), None)
 
     def known_as(self, effort_id: str) -> str:
@@ -133,7 +132,7 @@ class ArchiveView:
         # No `is_qualified`, which costs more: the ids may be thousands of words of a text.
         foreign = [name for name in ids if "/" in name]
         own = [*{*ids}.difference(foreign)] if foreign else ids
-        stored = self.branch.efforts_named(own) if own else ()
+        stored = self.past.efforts_named(own) if own else ()
         changed = changes(events, self.running.number) if events else ()
         latest = {effort.id: effort for effort in (*stored, *changed)}
         for name in foreign:
@@ -143,7 +142,7 @@ class ArchiveView:
 
     def efforts(self, limit: int) -> EffortList:
         """Return the newest efforts of the archive, and their total."""
-        return self.branch.efforts(limit)
+        return self.past.efforts(limit)
 
     def compression(self, effort_id: str, turn: int | None = None) -> Compression | None:
         """Return the newest compression of an effort, up to a turn if one is given; None if none.
@@ -152,17 +151,17 @@ class ArchiveView:
         """
         if is_qualified(effort_id):
             return None
-        newest = self.branch.compression(effort_id)  # cached: an earlier tip would be read anew
+        newest = self.past.compression(effort_id)  # cached: an earlier one would be read anew
         if turn is None or newest is None or newest.turn <= turn:
             return newest
-        return self.archive.at(self.session, replace(self.tip, turn=turn)).compression(effort_id)
+        return self.past.as_of(turn).compression(effort_id)
 
     def log_turns(self, effort_id: str) -> tuple[int, ...]:
         """Return the numbers of the committed turns of an effort, ascending."""
         if is_qualified(effort_id):
             elsewhere = self._elsewhere(effort_id)
             return _turns_about(*elsewhere) if elsewhere else ()
-        return self.branch.turns_of(effort_id)
+        return self.past.turns_of(effort_id)
 
     def log(self, effort_id: str, *, running: bool = False) -> tuple[StoredTurn, ...]:
         """Return the raw log of an effort; `running` adds the running turn at its end."""
@@ -190,13 +189,13 @@ class ArchiveView:
     def ids_of(self, effort_id: str, numbers: Sequence[int]) -> Mapping[int, str]:
         """Return the ids of committed turns in the session of an effort, by their numbers."""
         if not is_qualified(effort_id):
-            return self.branch.ids(numbers)
+            return self.past.ids(numbers)
         elsewhere = self._elsewhere(effort_id)
         return elsewhere[0].ids_of("", numbers) if elsewhere else {}
 
     def ambient_turns(self, last: int) -> tuple[int, ...]:
         """Return the numbers of the `last` newest ambient turns, ascending."""
-        return self.branch.turns_of(None, last)
+        return self.past.ambient(last)
 
     def _elsewhere(self, effort_id: str) -> "tuple[ArchiveView, Effort] | None":
         """Return a concluded effort or a fact of another session, with that one's view, or None.
@@ -209,13 +208,24 @@ class ArchiveView:
             fact = known.get(effort_id)
             if fact is None:
                 return None
-            return past(self.archive, fact.session, fact.tip), fact.effort(BASE[fact.field])
+            return view_at(self.archive, fact.session, fact.tip), fact.effort(BASE[fact.field])
         session, name = parted(effort_id)
         view = self.of_session(session)
         effort = view.effort(name, ()) if view else None
         if view is None or effort is None or effort.status != "concluded":
             return None
         return view, replace(effort, id=qualified(view.session, effort.id))
+
+
+def own_view(archive: Archive, session: Session, tip: Tip) -> ArchiveView:
+    """Return the view of a tip in a thread that is made this user's if it is nobody's.
+
+    Raises `SessionNotFoundError` if it is another user's.
+    """
+    view = view_at(archive, session, tip)
+    if view.past.is_foreign or not (view.past.is_claimed or archive.claim(session)):
+        raise SessionNotFoundError(session.thread)
+    return view
 
 
 def fences_of(archive: Archive, session: Session, count: TokenCounter) -> Fences:
@@ -229,18 +239,20 @@ def _turns_about(view: ArchiveView, effort: Effort) -> tuple[int, ...]:
     return (effort.turn,) if is_fact(effort.id) else view.log_turns(parted(effort.id)[1])
 
 
-def past(archive: Archive, session: Session, tip: Tip) -> ArchiveView:
-    """Return the view of a state in which no turn is running."""
-    return ArchiveView(archive, session, tip, StoredTurn(number=0, messages=(), at=""))
+def view_at(archive: Archive, session: Session, tip: Tip) -> ArchiveView:
+    """Return the view of a tip in which no turn is running."""
+    return ArchiveView(archive, session, archive.load(session, tip))
 
 
 def every_turn(archive: Archive, session: Session, tip: Tip) -> Iterator[StoredTurn]:
     """Yield all turns up to a tip, oldest first."""
+    past = archive.load(session, tip)
     for first in range(1, tip.turn + 1, _CHUNK):
-        yield from archive.at(session, tip).turns(range(first, first + _CHUNK))
+        yield from past.turns(range(first, first + _CHUNK))
 
 
 def every_commit(archive: Archive, session: Session, tip: Tip) -> Iterator[StoredTurn]:
     """Yield all turns up to a tip, oldest first, and the commands by hand between them."""
+    past = archive.load(session, tip)
     for first in range(0, tip.turn + 1, _CHUNK):
-        yield from archive.at(session, tip).turns(range(first, first + _CHUNK), commands=True)
+        yield from past.commits(range(first, first + _CHUNK))

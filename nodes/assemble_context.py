@@ -13,7 +13,7 @@ from ..memory.context.fit import WorkingContext, assemble
 from ..memory.running_turn import RunningTurn
 from ..memory.settings import Settings
 from .turn.langchain_messages import completed, copied
-from .turn.parts import READ_CACHE_SECONDS, AgentParts
+from .turn.parts import AgentParts
 from .turn.state import TurnState, updated
 from .turn.turn import archive_left_rounds, running, running_turn
 from .turn.updates import plan_update, streamed_update
@@ -48,10 +48,9 @@ def _assembled(
         state = updated(state, lost)
         work = running_turn(state, runtime, parts)
     before = work.plan
-    with parts.archive.together(READ_CACHE_SECONDS):
-        work = before_first_call(work)
-        context = assemble(work, parts.opening(work.settings))
-        efforts = with_unsent(work, context.plan)
+    work = before_first_call(work)
+    context = assemble(work, parts.opening(work.settings))
+    efforts = with_unsent(work, context.plan)
     unseen, earlier = work.application.left_out, state.get("context_report", {}).get("left_out", {})
     if unseen and len(unseen) != earlier.get("application"):
         line = banner_of("application_left_out", turns=len(unseen), efforts=unseen[::-1])
@@ -92,5 +91,4 @@ def working_context(
 ) -> WorkingContext:
     """Return the prompt part by part; an equal state gives equal bytes."""
     work = running_turn(state, runtime, parts)
-    with parts.archive.together(READ_CACHE_SECONDS):
-        return assemble(before_first_call(work), parts.opening(work.settings))
+    return assemble(before_first_call(work), parts.opening(work.settings))

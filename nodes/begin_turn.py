@@ -14,14 +14,13 @@ from ..memory.context.changes import before_turn, end_turn
 from ..memory.context.hints import dated, hinted
 from ..memory.dates import stamp
 from ..memory.efforts import EffortState, happened
-from ..memory.errors import SessionNotFoundError
 from ..memory.messages import answered, text
 from ..memory.put_right import put_right
 from ..memory.references import referenced
 from ..memory.salience.compress import outgrown
 from ..memory.settings import Settings
-from ..memory.turn import SHORT_ID, Session, Tip
-from ..memory.view import ArchiveView, past
+from ..memory.turn import SHORT_ID, Tip
+from ..memory.view import ArchiveView, own_view
 from .command import commit_command
 from .turn.arrivals import (
     SplitInput,
@@ -36,7 +35,7 @@ from .turn.readable import all_readable
 from .turn.recovery import adopted_beside, commit_unfinished, recovered
 from .turn.session import session_of
 from .turn.state import TOLD, Path, TurnState, updated
-from .turn.turn import correction, memory_at, running_turn
+from .turn.turn import correction, keep_view, memory_at, running_turn
 from .turn.updates import (
     effort_state,
     efforts_update,
@@ -65,30 +64,30 @@ def begin_turn(
     archive, window, nonce = parts.archive, settings.earlier_turns, secrets.token_hex(16)
     # A run without a thread is named by the nonce of its turn.
     session = session_of(updated(state, {"nonce": nonce}), runtime, settings)
-    with archive.together():
-        if not archive.owns(session, claim=True):
-            raise SessionNotFoundError(session.thread)
-        check_budget(settings, *parts.sizes(settings))
-        if results := results_of_client(state):
-            messages = [*state["messages"][: -len(results)], *results]
-            return {"messages": Overwrite(kept_in_state(archive, session, messages))}
-        before, arrived, settled = _finish_earlier_run(state, runtime, parts, session, window)
-        view = past(archive, session, Tip(settled["persisted"], settled["tip"]))
-        settled |= _corrections(updated(before, settled), view, tip_of(state))
-        efforts = _efforts_at_start(updated(before, settled), cleared=_is_cleared(state, arrived))
-        if efforts.turn == 1 + before.get("adopted", 0):
-            question = "\n".join(map(text, arrived.new))
-            efforts = parts.surfaced(efforts, past(archive, session, Tip()), question, runtime)
-        turns = {**arrived.kept_turns(efforts.turn - 1, window), efforts.turn: arrived.new}
-        messages = [message for messages in turns.values() for message in messages]
-        messages = [*standing(arrived.past, messages), *messages]
-        # What is new is accepted up to its last message, even one that a model wrote.
-        asked = {**turn_numbers(turns), str(arrived.new[-1].id): efforts.turn}
-        update = settled | efforts_update(efforts) | {"turn": efforts.turn, "asked": asked}
-        update |= {"messages": kept_in_state(archive, session, messages)}
-        update |= {"archive": archive.id, "nonce": nonce, "part": "", "references": []}
-        begun = _plan_and_notes(updated(before, update), runtime, parts)
-        return {**update, **begun, "messages": Overwrite(update["messages"])}
+    seen = own_view(archive, session, tip_of(state))
+    check_budget(settings, *parts.sizes(settings))
+    if results := results_of_client(state):
+        messages = [*state["messages"][: -len(results)], *results]
+        return {"messages": Overwrite(kept_in_state(archive, session, messages))}
+    before, arrived, settled = _finish_earlier_run(state, runtime, parts, seen, window)
+    view = seen.at(Tip(settled["persisted"], settled["tip"]))
+    settled |= _corrections(updated(before, settled), view, tip_of(state))
+    efforts = _efforts_at_start(updated(before, settled), cleared=_is_cleared(state, arrived))
+    if efforts.turn == 1 + before.get("adopted", 0):
+        question = "\n".join(map(text, arrived.new))
+        efforts = parts.surfaced(efforts, seen.at(Tip()), question, runtime)
+    turns = {**arrived.kept_turns(efforts.turn - 1, window), efforts.turn: arrived.new}
+    messages = [message for messages in turns.values() for message in messages]
+    messages = [*standing(arrived.past, messages), *messages]
+    # What is new is accepted up to its last message, even one that a model wrote.
+    asked = {**turn_numbers(turns), str(arrived.new[-1].id): efforts.turn}
+    update = settled | efforts_update(efforts) | {"turn": efforts.turn, "asked": asked}
+    update |= {"messages": kept_in_state(archive, session, messages)}
+    update |= {"archive": archive.id, "nonce": nonce, "part": "", "references": []}
+    after = updated(before, update)
+    keep_view(view, after, parts)
+    begun = _plan_and_notes(after, runtime, parts)
+    return {**update, **begun, "messages": Overwrite(update["messages"])}
 
 
 def _plan_and_notes(
@@ -108,17 +107,17 @@ def _plan_and_notes(
 
 
 def _finish_earlier_run(
-    state: TurnState, runtime: Runtime[Settings], parts: AgentParts, session: Session, window: int
+    state: TurnState, runtime: Runtime[Settings], parts: AgentParts, seen: ArchiveView, window: int
 ) -> tuple[TurnState, SplitInput, dict[str, Any]]:
-    """Recover the state and commit what an earlier run left unfinished.
+    """Recover the state and commit what an earlier run left unfinished; `seen` is before it.
 
     Returns the state as that run left it, its messages told apart, and the update of the commits.
     """
-    language = parts.settings_of(runtime.context).language
-    before = recovered(state, parts.archive, session, window + 1, language)
+    language, session = parts.settings_of(runtime.context).language, seen.session
+    before = recovered(state, seen, window + 1, language)
     if before.get("command"):
         before = updated(before, commit_command(before, runtime, parts=parts))
-    arrived = split_input(before, session, parts.archive)
+    arrived = split_input(before, seen.at(tip_of(before)))
     before, arrived = adopted_beside(before, session, arrived, parts.archive, language)
     if is_running(before) and answered(arrived.unfinished):
         before = _end_answered_turn(before, arrived, runtime, parts)

@@ -13,11 +13,10 @@ from langgraph.runtime import Runtime
 from ..memory.archive.memories import touches_attention
 from ..memory.context.changes import new_plan
 from ..memory.dates import stamp
-from ..memory.errors import SessionNotFoundError
 from ..memory.running_turn import RunningTurn
 from ..memory.settings import Settings, resolve
 from ..memory.tools.toolbox import run
-from ..memory.view import past
+from ..memory.view import own_view, view_at
 from .ask import QuestionCost, drive
 from .turn.parts import AgentParts
 from .turn.recovery import commit, recovered
@@ -39,9 +38,8 @@ def run_command(
     """
     settings = resolve(runtime.context, parts.settings)
     session, window = session_of(state, runtime, settings), settings.earlier_turns + 1
-    if not parts.archive.owns(session, claim=True):
-        raise SessionNotFoundError(session.thread)
-    before = recovered(state, parts.archive, session, window, settings.language)
+    seen = own_view(parts.archive, session, tip_of(state))
+    before = recovered(state, seen, window, settings.language)
     rest = load_turn(before, runtime, parts)
     work = _at_work(rest, correction(state), runtime, parts)
     costs: list[QuestionCost] = []
@@ -78,12 +76,13 @@ def commit_command(
     """
     if not state.get("command"):
         return {}
-    work, tip = load_turn(state, runtime, parts), tip_of(state)
+    work = load_turn(state, runtime, parts)
     archive, session = parts.archive, work.view.session
+    tip = work.view.past.tip or tip_of(state)
     turn = commit(archive, session, tip, command_to_store(state), parts.embedder)
     if turn.beside or touches_attention(turn):
         parts.memories_changed(session)
     rest = replace(work.state, events=())
-    after = replace(work, state=rest, view=past(archive, session, turn.tip))
+    after = replace(work, state=rest, view=view_at(archive, session, turn.tip))
     plan = new_plan(after, "command").packed()
     return {**tip_update(turn.tip), "events": [], "command": "", "plan": plan}

@@ -18,7 +18,7 @@ from ..memory.running_turn import RunningTurn
 from ..memory.salience.compress import SECONDS, Compressed, Due, failed, outgrown, quote_tokens
 from ..memory.salience.compress import compress as compress_effort
 from ..memory.settings import Settings, resolve
-from ..memory.view import past
+from ..memory.view import view_at
 from .ask import Models, QuestionCost, adrive, drive
 from .turn.parts import AgentParts
 from .turn.state import TurnState
@@ -62,17 +62,15 @@ def _steps(
 
     A run that was resumed here finds what it stored before, and then none is due.
     """
-    with parts.archive.together():
-        work = running_turn(state, runtime, parts)
-        due = outgrown(work)
+    work = running_turn(state, runtime, parts)
+    due = outgrown(work)
     if due is None:
         return {"due": False}
     effort, tell = due.effort.id, runtime.stream_writer
     tell({"compression": {"effort": effort, "status": "started"}})
     try:
         step = yield from compress_effort(work, due, parts.similarity)
-        with parts.archive.together():
-            after, status = _stored(work, due, step, costs), "done"
+        after, status = _stored(work, due, step, costs), "done"
     except (OSError, ArchiveError) as error:
         reason = f"{type(error).__name__}: {error}"
         _log.warning("%r was not compressed: %s", effort, reason)
@@ -89,7 +87,7 @@ def _stored(
 
     Raises `ArchiveError` if nothing was made, or if a turn that the pass read was erased.
     """
-    effort, view = due.effort.id, past(work.view.archive, work.view.session, work.view.tip)
+    effort, view = due.effort.id, view_at(work.view.archive, work.view.session, work.view.tip)
     old, numbers = view.compression(effort), [turn.number for turn in due.leaving]
     outdated = old is not None and old.stale and old != due.old
     if outdated or view.turns_of(effort, numbers) != due.leaving:

@@ -6,7 +6,7 @@ from langgraph.runtime import Runtime
 
 from ..memory.context.changes import end_turn
 from ..memory.settings import Settings
-from .turn.parts import READ_CACHE_SECONDS, AgentParts
+from .turn.parts import AgentParts
 from .turn.state import TurnState
 from .turn.tracing import spanned
 from .turn.turn import running_turn
@@ -17,9 +17,8 @@ from .turn.updates import plan_update, streamed_update
 def decay(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) -> dict[str, Any]:
     """Collapse and evict what nobody mentioned lately, and plan what the next turn shows."""
     work = running_turn(state, runtime, parts)
-    with parts.archive.together(READ_CACHE_SECONDS):
-        ended = end_turn(work)
-        return {
-            **streamed_update(work.state, ended.state, runtime),
-            **plan_update(ended, work.plan),
-        }
+    ended = end_turn(work)
+    return {
+        **streamed_update(work.state, ended.state, runtime),
+        **plan_update(ended, work.plan),
+    }

@@ -6,7 +6,7 @@ from langgraph.runtime import Runtime
 
 from ..memory.references import referenced
 from ..memory.settings import Settings
-from .turn.parts import READ_CACHE_SECONDS, AgentParts
+from .turn.parts import AgentParts
 from .turn.state import TurnState
 from .turn.tracing import spanned
 from .turn.turn import running_turn
@@ -19,8 +19,7 @@ def detect_references(
 ) -> dict[str, Any]:
     """Note which efforts the turn mentioned; a mentioned effort that was evicted returns."""
     work = running_turn(state, runtime, parts)
-    with parts.archive.together(READ_CACHE_SECONDS):
-        efforts = referenced(work, parts.keywords)
-        update = streamed_update(work.state, efforts, runtime)
-        texts = texts_of(efforts, work.view, state.get("texts", {}))
+    efforts = referenced(work, parts.keywords)
+    update = streamed_update(work.state, efforts, runtime)
+    texts = texts_of(efforts, work.view, state.get("texts", {}))
     return {**update, "texts": texts, "references": references_of(efforts)}

@@ -52,7 +52,7 @@ def _steps(
     """Run the tools; `costs` collects those of the questions that they ask a model."""
     work, app_tools = running_turn(state, runtime, parts), frozenset(parts.tools)
     # Tools may ask models, which takes long: what they read of the archive is read anew.
-    view, now = replace(work.view, read=None), stamp()
+    view, now = work.view, stamp()
     work = replace(
         work, view=view, now=now, related=lambda text: parts.related(view, text, runtime)
     )

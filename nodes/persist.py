@@ -19,9 +19,10 @@ from ..memory.search.embeddings import EMBEDDED_TURNS
 from ..memory.settings import Settings
 from ..memory.state_block import as_users_see
 from ..memory.tool_names import MEMORY_TOOLS
-from ..memory.turn import SHORT_ID, Session, StoredTurn, Tip
+from ..memory.turn import SHORT_ID, StoredTurn, Tip
+from ..memory.view import ArchiveView
 from .turn.langchain_messages import archived
-from .turn.parts import READ_CACHE_SECONDS, AgentParts
+from .turn.parts import AgentParts
 from .turn.recovery import commit
 from .turn.state import TurnState
 from .turn.tracing import spanned
@@ -39,19 +40,18 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
     vectors, and a few that are missing.
     """
     work, messages = running_turn(state, runtime, parts), running(state)
-    with parts.archive.together(READ_CACHE_SECONDS):
-        fixed = _fixed(state, work.settings, parts)
-        events = (*fixed, *language_event(work.settings.language))
-        turn = _committed(state, messages, work.view.session, parts, events)
-        with CACHES:
-            cache = parts.turn_caches.pop(key_of(state, runtime, work.settings), None)
-        stored: dict[str, Any] = {"fixed": fixed[0]["digest"]} if fixed else {}
-        if cache is not None and (line := _at_once(turn, cache.began)):
-            runtime.stream_writer({"banner": line})
-            stored["banners"] = [*work.state.banners, line]
-        if (smaller := archived(state["messages"])) is not None:
-            stored["messages"] = Overwrite(smaller)
-        return {**commit_update(turn, str(messages[-1].id)), **stored}
+    fixed = _fixed(state, work.settings, parts)
+    events = (*fixed, *language_event(work.settings.language))
+    turn = _committed(state, messages, work.view, parts, events)
+    with CACHES:
+        cache = parts.turn_caches.pop(key_of(state, runtime, work.settings), None)
+    stored: dict[str, Any] = {"fixed": fixed[0]["digest"]} if fixed else {}
+    if cache is not None and (line := _at_once(turn, cache.began)):
+        runtime.stream_writer({"banner": line})
+        stored["banners"] = [*work.state.banners, line]
+    if (smaller := archived(state["messages"])) is not None:
+        stored["messages"] = Overwrite(smaller)
+    return {**commit_update(turn, str(messages[-1].id)), **stored}
 
 
 def _at_once(turn: StoredTurn, began: str) -> str:
@@ -76,12 +76,12 @@ def _fixed(
 def _committed(
     state: TurnState,
     messages: Sequence[BaseMessage],
-    session: Session,
+    view: ArchiveView,
     parts: AgentParts,
     events: tuple[Mapping[str, Any], ...],
 ) -> StoredTurn:
     """Commit the running turn with these events and its cost, embed it, and invalidate caches."""
-    archive, tip = parts.archive, tip_of(state)
+    archive, session, tip = view.archive, view.session, view.past.tip or tip_of(state)
     # Also a turn that ends with a result: of a tool that answers directly, or structured output.
     turn = turn_to_store(state, messages, left_rounds(archive, session, state), is_done=True)
     turn = replace(turn, events=(*turn.events, *events))

@@ -67,8 +67,8 @@ class Talk:
         tip, sessions = tip_in(values), [Session(user, "") for user in self.archive.users()]
         if not tip.turn:  # the first turn was cut short
             return ()
-        session = next(session for session in sessions if self.archive.at(session, tip).tip())
-        return self.archive.at(session, tip).turns(range(1, tip.turn + 1))
+        session = next(session for session in sessions if self.archive.load(session, tip).tip)
+        return self.archive.load(session, tip).turns(range(1, tip.turn + 1))
 
     def said(self, values: dict[str, Any]) -> list[str]:
         """Return the user messages of the turns that a state can see."""

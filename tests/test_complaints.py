@@ -374,5 +374,5 @@ def test_topics_do_not_mix(tmp_path: Path) -> None:
     assert [turn.efforts for turn in turns] == [(), ("a",), ("a",), *[()] * 4]
     tip = turns[-1].tip
     archive = DiskArchive(tmp_path)
-    assert archive.at(Session("", "t"), tip).turns_of("a") == (2, 3)
+    assert archive.load(Session("", "t"), tip).turns_of("a") == (2, 3)
     assert not any(isinstance(m, AIMessage) and m.text == "x" for m in here.last)

@@ -20,7 +20,7 @@ from ...memory.state_block import ANCHOR_TOKENS, limited, newest
 from ...memory.tokens import fit_end
 from ...memory.transcript import transcript
 from ...memory.turn import StoredTurn, Tip
-from ...memory.view import fences_of
+from ...memory.view import fences_of, view_at
 from ...nodes.turn.arrivals import SplitInput, told_apart
 from ...nodes.turn.recovery import commit_unfinished, state_at
 from ...nodes.turn.state import TurnState, repacked, updated
@@ -161,7 +161,7 @@ def _back_to_adopted(thread: Thread, config: RunnableConfig) -> int:
     _archive_unfinished(thread)
     archive, settings = thread.parts.archive, thread.settings
     last = thread.turn - 1
-    tip = Tip(last, archive.at(thread.session, tip_of(thread.state)).ids([last])[last])
+    tip = Tip(last, archive.load(thread.session, tip_of(thread.state)).ids([last])[last])
     state = state_at(archive, thread.session, tip, settings.earlier_turns + 1)
     thread.place.seed(config, repacked(state, None, settings))
     return tip.turn
@@ -175,7 +175,7 @@ def _ends_with_command(thread: Thread) -> bool:
     tip = tip_of(state)
     return any(
         turn.status == "command" and turn.id == tip.id
-        for turn in archive.at(thread.session, tip).turns([tip.turn], commands=True)
+        for turn in archive.load(thread.session, tip).commits([tip.turn])
     )
 
 
@@ -191,7 +191,7 @@ def _archive_unfinished(thread: Thread) -> None:
     if not thread.unarchived:
         return
     state, archive = thread.state, thread.parts.archive
-    arrived = told_apart(state, thread.session, archive)
+    arrived = told_apart(state, view_at(archive, thread.session, tip_of(state)))
     settled = commit_unfinished(state, thread.session, arrived, archive)
     if arrived.new:
         begun = updated(state, {**settled, "turn": settled["persisted"] + 1})

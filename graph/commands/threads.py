@@ -32,7 +32,7 @@ from ...memory.questions import Asks, What
 from ...memory.serialised import clean
 from ...memory.settings import Settings, resolve
 from ...memory.turn import SHORT_ID, Session, Tip
-from ...memory.view import ArchiveView, past
+from ...memory.view import ArchiveView, view_at
 from ...nodes.ask import drive
 from ...nodes.command import commit_command
 from ...nodes.turn.arrivals import is_all_answered, split_messages, unarchived
@@ -121,7 +121,9 @@ class Place:
         """
         settings = resolve(context, self.parts.settings)
         session, archive = self.session(config, settings), self.parts.archive
-        if not archive.owns(session) or is_of_another(snapshot.metadata, archive, session.user):
+        if archive.load(session, Tip()).is_foreign or is_of_another(
+            snapshot.metadata, archive, session.user
+        ):
             raise SessionNotFoundError(session.thread)
         values = snapshot.values
         if "messages" in values:
@@ -270,7 +272,7 @@ class Thread:
         if "tip" in state and not state["tip"]:
             return Tip()
         if "tip" in state:
-            tip = archive.at(self.session, tip_of(state)).tip()
+            tip = archive.load(self.session, tip_of(state)).tip
             if tip is None and state.get("archive", archive.id) != archive.id:
                 raise TipNotFoundError(state["tip"], state.get("persisted", 0))
         else:
@@ -285,7 +287,7 @@ class Thread:
     @property
     def view(self) -> ArchiveView:
         """The archive up to the tip of this state."""
-        return past(self.parts.archive, self.session, self.tip)
+        return view_at(self.parts.archive, self.session, self.tip)
 
     @property
     def unarchived(self) -> list[BaseMessage]:
@@ -367,7 +369,9 @@ def _begins(node: str) -> bool:
 def _was_refused(thread: Thread) -> bool:
     """Tell whether the last run was refused, or would be, because its input has no new message."""
     given = bool(thread.next_nodes or thread.unarchived) and all(map(_begins, thread.next_nodes))
-    return given and is_all_answered(thread.state, thread.session, thread.parts.archive)
+    return given and is_all_answered(
+        thread.state, view_at(thread.parts.archive, thread.session, tip_of(thread.state))
+    )
 
 
 def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> Thread:

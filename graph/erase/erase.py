@@ -20,7 +20,7 @@ from ...memory.errors import (
 from ...memory.settings import user_named
 from ...memory.tools.summary import summarise
 from ...memory.turn import Session, Tip
-from ...memory.view import every_turn, fences_of
+from ...memory.view import every_turn, fences_of, view_at
 from ...nodes.turn.arrivals import told_apart, unarchived
 from ...nodes.turn.langchain_messages import stored_messages
 from ...nodes.turn.parts import AgentParts
@@ -111,7 +111,7 @@ def erase(
     thread = _thread_to_erase(place_of(agent), newest_config(config))
     parts, session, saver = thread.parts, thread.session, thread.place.saver
     archive, tip = parts.archive, thread.tip
-    edits = told_apart(thread.state, session, archive).known.edits
+    edits = told_apart(thread.state, view_at(archive, session, tip_of(thread.state))).known.edits
     erased = archive.erase(
         session, _end_of(archive, session, branch, turn) if branch else tip, turn
     )
@@ -137,7 +137,7 @@ def erase(
 def _end_of(archive: Archive, session: Session, branch: str, turn: int) -> Tip:
     """Return the end of a branch, named by its id or by the turn's id in it."""
     for end in archive.tips(session):
-        if archive.at(session, end).ids([turn]).get(turn) == branch:
+        if archive.load(session, end).ids([turn]).get(turn) == branch:
             return end
     return tip_named(archive, session, branch)
 
@@ -220,7 +220,7 @@ def _delete_checkpoints(
                 )
             continue
         tip, archive = tip_of(unpacked(snapshot.values)), place.parts.archive
-        is_own = archive.owns(Session(user, thread))
+        is_own = not archive.load(Session(user, thread), Tip()).is_foreign
         if (sessions or tip.id) and is_own:
             owned.append(thread)
         elif sessions:
@@ -257,7 +257,7 @@ def _resummarise(thread: Thread) -> dict[str, bool]:
 def _summary_again(thread: Thread, tip: Tip, effort: Effort) -> Effort | None:
     """Return an effort with a summary of its remaining log, None if the model gives none."""
     parts, session = thread.parts, thread.session
-    branch = parts.archive.at(session, tip)
+    branch = parts.archive.load(session, tip)
     turns = branch.turns_of(effort.id)
     stored_turns = branch.turns([turn for turn in turns if turn <= effort.turn])
     log = [stored for stored in stored_turns if stored.status != "erased"]

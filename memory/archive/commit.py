@@ -19,7 +19,7 @@ from ..turn import Part, Session, StoredTurn, Tip, commit_id
 from . import attachments, parts
 from .database import added
 from .index import Rows, add_terms, headings, layout, postings, preset
-from .lineage import STORED_TURN, Lineage, Segment, SessionRow, Snapshot, listed_under
+from .load import STORED_TURN, Past, Segment, SessionRow, listed_under
 from .rows import columns, packed, parted_state, storable, turn_of, unzipped, zipped
 from .schema import (
     ANCHOR,
@@ -109,20 +109,20 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A turn as it is stored, with its own snapshot and the snapshot of its parent.
+    """A turn as it is stored, with the past that ends with it, and that of its parent.
 
     `before` is None if the turn was stored before.
     """
 
     turn: StoredTurn
-    snapshot: Snapshot
-    before: Snapshot | None = None
+    past: Past
+    before: Past | None = None
 
 
 def commit(
-    connection: Connection, session: SessionRow, tip: Tip, new: Prepared, snapshot: Snapshot | None
+    connection: Connection, session: SessionRow, tip: Tip, new: Prepared, past: Past | None
 ) -> Committed:
-    """Write a prepared turn after `tip`, once; `snapshot` is of the tip, None if none is cached.
+    """Write a prepared turn after `tip`, once; `past` is of the tip, None if it is not known.
 
     A turn's number is the one after its parent's, a command's that of its parent, whatever the
     tip says. Raises `TipNotFoundError` if the user has no turn of the tip.
@@ -130,19 +130,19 @@ def commit(
     stored = connection.execute(_STORED, {"of_session": session.id, "id": new.turn.id}).first()
     if stored is not None:  # what was committed first stays, even if its events differ
         turn = turn_of(stored)
-        return Committed(turn, cast("Snapshot", Snapshot.of(connection, session, turn.tip)))
-    if snapshot is None:
-        snapshot = Snapshot.of(connection, session, tip)
-    parents = snapshot.segments[:1] if snapshot else ()
+        return Committed(turn, cast("Past", Past.of(connection, session, turn.tip)))
+    if past is None:
+        past = Past.of(connection, session, tip)
+    parents = past.segments[:1] if past else ()
     if parents and parents[0].session != session.id:
         # Of a copied thread; whoever deletes the original waits, or has deleted it meanwhile.
         connection.execute(_LOCK, {"of_session": parents[0].session})
-        snapshot = Snapshot.of(connection, session, tip)
-    if snapshot is None:
+        past = Past.of(connection, session, tip)
+    if past is None:
         raise TipNotFoundError(tip.id, tip.turn)
     number = sum(parent.turn for parent in parents) + (new.turn.status != "command")
     new = replace(new, turn=replace(new.turn, number=number))
-    return Committed(new.turn, write(connection, session, new, snapshot), snapshot)
+    return Committed(new.turn, write(connection, session, new, past), past)
 
 
 def session_row(connection: Connection, session: Session) -> SessionRow:
@@ -161,14 +161,11 @@ def session_row(connection: Connection, session: Session) -> SessionRow:
     return SessionRow.of(connection, session, lock=True)
 
 
-def write(
-    connection: Connection, session: SessionRow, new: Prepared, snapshot: Snapshot
-) -> Snapshot:
-    """Write a turn after the snapshot of its parent, with the rows by which it is found."""
+def write(connection: Connection, session: SessionRow, new: Prepared, past: Past) -> Past:
+    """Write a turn after the past of its parent, with the rows by which it is found."""
     turn, number = new.turn, turn_id(session.id, session.turns + 1)
-    segments = _segments(connection, session.id, turn, snapshot)
+    segments = _segments(connection, session.id, turn, past)
     run, place = segments[0].run, segments[0].last
-    lineage = Lineage(lambda: connection, session, snapshot)
     names = [*{effort.id: effort for effort in left_by(turn)}]
     at = {"run": run, "place": place, "turn": turn.number}
     row = {
@@ -177,11 +174,11 @@ def write(
         "id": number,
         "owner": session.user,
         "session": session.id,
-        "efforts_seen": lineage.effort_count() + len(names) - len(lineage.efforts_named(names)),
-        "block": None if new.anchor is None else _block(connection, number, new.anchor, snapshot),
+        "efforts_seen": past.effort_count() + len(names) - len(past.efforts_named(names)),
+        "block": None if new.anchor is None else _block(connection, number, new.anchor, past),
     }
     if turn.status == "command":  # found like the turn that it follows
-        row["end"] = connection.execute(_END, {"number": snapshot.row}).scalar() or ""
+        row["end"] = connection.execute(_END, {"number": past.row}).scalar() or ""
     connection.execute(insert(turns), row)
     if rows := [{"effort": effort, **at} for effort in listed_under(turn)]:
         connection.execute(insert(members), rows)
@@ -195,7 +192,7 @@ def write(
         connection.execute(parts.JOIN, [{**own, **part} for part in new.parts])
     counted = {"session": session.id, "count": session.turns + 1, "newest_row": number}
     connection.execute(_UPDATE_SESSION, {**counted, "after": f'"{turn.parent}"'})
-    return snapshot.after(turn, number, segments)
+    return past.after(turn, number, segments)
 
 
 def add_changes(
@@ -221,9 +218,9 @@ def add_changes(
         add_terms(connection, headed, (session.user, at["id"]), terms)
 
 
-def _block(connection: Connection, number: int, text: str, snapshot: Snapshot) -> int:
+def _block(connection: Connection, number: int, text: str, past: Past) -> int:
     """Return the row of a state block: the parent's if that one is the same, else a new one."""
-    before = connection.execute(_BLOCK, {"number": snapshot.row}).first()
+    before = connection.execute(_BLOCK, {"number": past.row}).first()
     if before is not None and before.anchor is not None and unzipped(before.anchor) == text:
         return int(before.block)
     connection.execute(insert(blocks), {"id": number, "anchor": zipped(text)})
@@ -231,10 +228,10 @@ def _block(connection: Connection, number: int, text: str, snapshot: Snapshot) -
 
 
 def _segments(
-    connection: Connection, session: int, turn: StoredTurn, snapshot: Snapshot
+    connection: Connection, session: int, turn: StoredTurn, past: Past
 ) -> tuple[Segment, ...]:
     """Return the segments of a turn after those of its parent; extend a run, or begin one."""
-    before = snapshot.segments
+    before = past.segments
     place = before[0].last + 1 if before else 1
     if before and before[0].session == session:
         end = {"of_run": before[0].run, "newest_place": place}

@@ -3,13 +3,13 @@
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from json import JSONDecodeError
 from pathlib import Path
 from threading import Lock, local
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakSet, finalize
 
 import sqlalchemy as sa
@@ -21,6 +21,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from ..errors import ArchiveError, ArchiveFormatError, ArchiveUnavailableError
 from . import index, schema
 from .failures import archive_error
+
+T = TypeVar("T")
 
 FILE = "ebbtide.sqlite"
 _IN_MEMORY = ":memory:"
@@ -389,6 +391,16 @@ def kept_by_postgresql(what: str) -> str:
         f"deleted rows of the {what}: PostgreSQL keeps them in its files until `VACUUM FULL`, and "
         "in its write-ahead log, its replicas and backups longer"
     )
+
+
+def again_if_lost(read: Callable[[], T]) -> T:
+    """Return what is read, from a new connection if the old one broke: nothing was written."""
+    try:
+        return read()
+    except ArchiveUnavailableError as error:
+        if not error.lost:
+            raise
+        return read()
 
 
 def upsert(connection: sa.Connection, table: sa.Table) -> Any:

@@ -11,7 +11,7 @@ from ..names import session_name
 from ..turn import Session
 from . import attachments, facts, parts
 from .erasures import Scope, scope_of, to_sweep, unpost
-from .lineage import Segment, SessionRow
+from .load import Segment, SessionRow
 from .rows import turn_of
 from .schema import (
     OF_RUNS,

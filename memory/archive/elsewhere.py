@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -12,7 +13,7 @@ from ..search.ranking import Rare, Topics, rarity, score
 from ..search.terms import further_terms, naming_terms, query_terms, tells, title_terms
 from ..turn import Session, Tip
 from .index import among, any_of
-from .lineage import TIP, Lineage, Segment, SessionRow, Snapshot, effort_of
+from .load import TIP, TIP_PLACE, Past, Segment, SessionRow, effort_of
 from .protocol import Elsewhere
 from .query import Said, at_most, few, in_turns, passages_in, rarest, said_in, strongest, terms_of
 from .schema import PASSAGE_BITS, TURN_BITS, changes, passage_id, runs, sessions, turns, users
@@ -46,7 +47,7 @@ _SPARE = 50
 """Efforts that are looked at beyond the limit: some are open again, or on old branches."""
 
 _SESSIONS = (
-    select(sessions, turns.c.run, turns.c.place, turns.c.turn, runs.c.ancestors)
+    select(sessions, *TIP_PLACE)
     .join(turns, turns.c.id == sessions.c.newest)
     .join(runs, runs.c.id == turns.c.run)
     .where(~sessions.c.hidden)
@@ -146,7 +147,7 @@ class OtherSessions:
         hits = self._concluded(self.connection.execute(query), {}, {})
         return sorted(hits, key=_newest, reverse=True)[:newest]
 
-    def _newest_branches(self, numbers: Collection[int]) -> dict[int, tuple[Session, Lineage]]:
+    def _newest_branches(self, numbers: Collection[int]) -> dict[int, tuple[Session, Past]]:
         """Return by their numbers sessions and the lineages of their newest tips."""
         if not numbers:
             return {}
@@ -154,11 +155,7 @@ class OtherSessions:
         return {
             row.id: (
                 Session(self.user, row.thread, row.namespace),
-                Lineage(
-                    lambda: self.connection,
-                    SessionRow.from_row(row),
-                    Snapshot.at(row, row.newest),
-                ),
+                Past(lambda: nullcontext(self.connection), SessionRow.from_row(row)).at(row),
             )
             for row in rows
         }
@@ -199,14 +196,14 @@ class OtherSessions:
         What all sessions need is read at once: there may be a hundred.
         """
         branches = self._newest_branches(names)
-        runs_of = [part.run for _, lineage in branches.values() for part in lineage.segments]
+        runs_of = [part.run for _, past in branches.values() for part in past.segments]
         asked = {"runs": runs_of, "names": [*set[str]().union(*names.values())]}
         rows: dict[int, list[Any]] = {}
         for row in self.connection.execute(_CHANGES, asked) if branches else ():
             rows.setdefault(row.run, []).append(row)
-        for number, (session, lineage) in branches.items():
-            own = (row for part in lineage.segments for row in rows.get(part.run, ()))
-            seen = [row for row in own if row.effort in names[number] and lineage.sees(row)]
+        for number, (session, past) in branches.items():
+            own = (row for part in past.segments for row in rows.get(part.run, ()))
+            seen = [row for row in own if row.effort in names[number] and past.sees(row)]
             newest = {row.effort: row for row in sorted(seen, key=lambda row: (row.place, row.id))}
             yield from ((row.id, session) for row in newest.values() if row.status == "concluded")
 

@@ -19,7 +19,7 @@ from ..turn import Event, Session, StoredTurn, Tip
 from . import attachments, facts, index, parts
 from .commit import add_changes
 from .database import upsert
-from .lineage import STORED_TURN, Lineage, Segment, SessionRow, Snapshot, effort_of
+from .load import STORED_TURN, Past, Segment, SessionRow, effort_of
 from .rows import anchor_of, columns, packed, plain, remains, turn_of, unzipped, zipped_json
 from .schema import (
     ANCHOR,
@@ -64,12 +64,12 @@ class Scope:
     runs: Mapping[int, tuple[Segment, ...]]
     sessions: tuple[int, ...]
 
-    def lineage(self, tip: Tip) -> Lineage:
-        """Return the lineage of a tip; raises `TipNotFoundError`."""
-        snapshot = Snapshot.of(self.connection, self.row, tip)
-        if snapshot is None:
+    def past(self, tip: Tip) -> Past:
+        """Return what a tip sees; raises `TipNotFoundError`."""
+        past = Past.of(self.connection, self.row, tip)
+        if past is None:
             raise TipNotFoundError(tip.id, tip.turn)
-        return Lineage(lambda: self.connection, self.row, snapshot)
+        return past.as_of(tip.turn)
 
     def turns(self) -> Iterator[Any]:
         """Yield the rows of the turns of the sessions, in the order of their commit."""
@@ -119,7 +119,7 @@ class Scope:
 
     def erase(self, tip: Tip, turn: int) -> Erased:
         """Erase a turn that `tip` sees, and what was derived from it; see `Archive.erase`."""
-        row = self.lineage(tip).row(turn, *_COLUMNS)
+        row = self.past(tip).of_turn(turn, *_COLUMNS)
         if row is None:
             raise TurnNotFoundError(turn, tip.turn)
         stored_turns = {str(row.hash): turn_of(row)}
@@ -161,7 +161,7 @@ class Scope:
 
     def resummarise(self, tip: Tip, effort: Effort) -> None:
         """Store a rewritten summary; see `Archive.resummarised`."""
-        change = self.lineage(tip).changes([effort.id]).get(effort.id)
+        change = self.past(tip).changes([effort.id]).get(effort.id)
         if change is None:
             return
         row = self.connection.execute(
@@ -220,7 +220,7 @@ def to_sweep(connection: Connection) -> None:
 
 def _target(scope: Scope, turn: StoredTurn) -> Target:
     """Return the turn to erase with what its erasure must know of the turn before it."""
-    past = scope.lineage(Tip(turn.number - (turn.status != "command"), turn.parent))
+    past = scope.past(Tip(turn.number - (turn.status != "command"), turn.parent))
     of_parent = turns.c.hash == turn.parent, index.among(turns.c.session, scope.sessions)
     parent = scope.connection.execute(select(ANCHOR).where(*of_parent)).first()
     rows = past.changes([event["effort"] for event in turn.events if "effort" in event])

@@ -17,7 +17,7 @@ from ..state_block import newest
 from ..turn import Session, StoredTurn, Tip
 from .database import upsert
 from .index import among
-from .lineage import Lineage
+from .load import Past
 from .memories import FREE, lock, moment, put, row_of
 from .rows import anchor_of, packed
 from .schema import ANCHOR, facts, memories, sessions, turns, users
@@ -73,7 +73,7 @@ def said_of(
 
 
 def remember(
-    connection: Connection, session: Session, lineage: Lineage, turn: StoredTurn, said: Said
+    connection: Connection, session: Session, past: Past, turn: StoredTurn, said: Said
 ) -> None:
     """Write what a turn's block does to the facts and rules of its user.
 
@@ -83,8 +83,8 @@ def remember(
     """
     if not (said.anchored or (said.rules and said.first_of_day)):
         return
-    lock(connection, lineage.session.user)
-    known = _Known.of(connection, lineage.session.user)
+    lock(connection, past.session.user)
+    known = _Known.of(connection, past.session.user)
     before, stood = {fold(item.text) for item in said.before}, known.names(said.before)
     for number, item in enumerate(said.items, 1):
         memory_id = known.name(item.text)
@@ -93,7 +93,7 @@ def remember(
             own = row_of(known.user, memory_id)
             connection.execute(update(memories).where(*own).values(accessed))
         elif fold(item.text) not in before:  # else it is as it was, or was deleted by hand
-            known.store(memory_id or fact_id(session, turn.number, number), item, lineage, turn)
+            known.store(memory_id or fact_id(session, turn.number, number), item, past, turn)
     for memory_id in stood - known.names(said.items):
         put(connection, known.user, memory_id, None, None)
     of_rules = among(memories.c.memory, known.names(said.rules))
@@ -101,14 +101,14 @@ def remember(
     connection.execute(renewed.values(created=moment(turn.at).isoformat()))
 
 
-def move(connection: Connection, lineage: Lineage, said: Said) -> None:
+def move(connection: Connection, past: Past, said: Said) -> None:
     """Withdraw the facts of a branch that a session left, and put back those of its new one."""
-    lock(connection, lineage.session.user)
-    known, session = _Known.of(connection, lineage.session.user), lineage.session.id
+    lock(connection, past.session.user)
+    known, session = _Known.of(connection, past.session.user), past.session.id
     current = known.names(said.items)
     for memory_id, origins in known.origins.items():
         own = [row for row in origins if row.session == session]
-        ids = lineage.ids([row.turn for row in own])
+        ids = past.ids([row.turn for row in own])
         seen = [row for row in own if ids.get(row.turn) == row.hash]
         if own and not seen and len(own) == len(origins):
             put(connection, known.user, memory_id, None, None)
@@ -146,10 +146,10 @@ class _Known:
     def names(self, said: Iterable[Item]) -> set[str]:
         return {name for item in said if (name := self.name(item.text))}
 
-    def store(self, memory_id: str, item: Item, lineage: Lineage, turn: StoredTurn) -> None:
+    def store(self, memory_id: str, item: Item, past: Past, turn: StoredTurn) -> None:
         """Store an item that a turn said."""
         text = _storable(item.text)
-        values = {"session": lineage.session.id, "turn": turn.number, "at": turn.at}
+        values = {"session": past.session.id, "turn": turn.number, "at": turn.at}
         values |= {"field": item.field, "text": text}
         key = {"owner": self.user, "memory": memory_id, "hash": turn.id}
         statement = upsert(self.connection, facts).values(**key, **values)

@@ -34,7 +34,7 @@ from ..serialised import clean
 from ..settings import ATTENTION_THRESHOLD
 from ..turn import Event, Session, StoredTurn
 from .database import Database, added, upsert
-from .lineage import Lineage, effort_of
+from .load import Past, effort_of
 from .rows import packed
 from .schema import facts, memories, sessions, users
 
@@ -210,19 +210,19 @@ def lock(connection: Connection, user: int) -> None:
 
 
 def attend(
-    connection: Connection, session: Session, lineage: Lineage, turn: StoredTurn, *, moved: bool
+    connection: Connection, session: Session, past: Past, turn: StoredTurn, *, moved: bool
 ) -> None:
-    """Write what a turn, which `lineage` ends with, does to its user's attention.
+    """Write what a turn, which `past` ends with, does to its user's attention.
 
     A concluded effort becomes a memory, a reopened one is withdrawn; one that was expanded, or
     found by a search and used, counts an access. `moved`: the turn does not follow the session's
     newest one, so that other efforts are concluded.
     """
-    row, efforts, used = lineage.session, left_by(turn), accessed(turn.events)
+    row, efforts, used = past.session, left_by(turn), accessed(turn.events)
     if efforts or used or moved:
         lock(connection, row.user)
     if moved:
-        _renew(session, lineage)
+        _renew(connection, session, past)
     for effort in efforts:
         memory = _memory(session, effort, turn.at)
         put(connection, row.user, qualified(session, effort.id), memory, row.id)
@@ -254,17 +254,17 @@ def touches_attention(turn: StoredTurn) -> bool:
     return bool(left_by(turn) or accessed(turn.events) or said)
 
 
-def _renew(session: Session, lineage: Lineage) -> None:
+def _renew(connection: Connection, session: Session, past: Past) -> None:
     """Bring the memories of a session up to date with a branch, when the thread moved to it.
 
     Those of efforts that the branch has not concluded are withdrawn.
     """
-    connection, own_row = lineage.connection, lineage.session
+    own_row = past.session
     own = (memories.c.owner == own_row.user, memories.c.session == own_row.id)  # no facts
     stored = [_memory_of(row) for row in connection.execute(select(memories).where(*own))]
     prefix = qualified(session, "")  # the name of an effort may have a slash as well
     efforts = {kept.memory.id: kept.memory.id.removeprefix(prefix) for kept in stored}
-    rows = lineage.changes([*efforts.values()]) if stored else {}
+    rows = past.changes([*efforts.values()]) if stored else {}
     for kept in stored:
         row = rows.get(efforts[kept.memory.id])
         memory = None if row is None else _memory(session, effort_of(row), row.at)

@@ -100,7 +100,7 @@ def export_markdown(
 
     Raises `SessionNotFoundError`, and `ArchiveError` if the file exists.
     """
-    if archive.at(session, tip).tip() is None:
+    if archive.load(session, tip).tip is None:
         raise SessionNotFoundError(session.thread)
     namespace = f", namespace {inline(session.namespace)}" if session.namespace else ""
     whose = f"User {inline(session.user_label)}{namespace}."

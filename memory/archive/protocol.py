@@ -1,13 +1,12 @@
 """The protocol of an archive, which stores turns and efforts.
 
 An archive must pass the conformance suite in `tests/memory/conformance`. Each operation only sees
-the session of its `session`, and a `Branch` only what its tip sees.
+the session of its `session`, and a `Past` only what its tip sees.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from ..attachments import Texts
 from ..attention.law import Attention
@@ -18,6 +17,7 @@ from ..erasing import Deleted, Erased
 from ..facts import Fact
 from ..search.embeddings import Embedder, QueryEmbedding
 from ..turn import Part, Session, StoredTurn, Tip
+from .load import Past
 
 WEAK = 3
 """Passages at most of a query of which they say next to nothing: a hint, and often chance."""
@@ -30,14 +30,6 @@ class Finding:
     where: str
     what: str
     fatal: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class EffortList:
-    """The newest efforts, newest change first, and the total number of efforts."""
-
-    efforts: tuple[Effort, ...]
-    total: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,59 +96,22 @@ class Elsewhere:
     weak: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """The memory's state after a turn, and the turn's tip."""
+class Archive(Protocol):
+    """Stores the turns of many sessions, each exactly once, on branches, until they are erased."""
 
-    tip: Tip
-    state: Mapping[str, Any]
+    @property
+    def id(self) -> str:
+        """The id of the archive, which states name: 32 hexadecimal digits."""
 
+    def keyed_digest(self, content: str) -> str:
+        """Return a digest of a text, 32 hexadecimal digits, keyed with a secret of the archive."""
 
-class Branch(Protocol):
-    """The branch that ends at a tip: its turn, and the turns before it."""
+    def load(self, session: Session, tip: Tip) -> Past:
+        """Return what a tip sees of its session: nothing if the user has no such turn."""
 
-    def tip(self) -> Tip | None:
-        """Return the tip with its turn's own number, None if the user has it in no session."""
-
-    def saved(self) -> Saved | None:
-        """Return the state that was stored with the last commit of a tip, None if there is none.
-
-        That is the turn's, or that of the last command after it.
-        """
-
-    def ids(self, numbers: Sequence[int]) -> Mapping[int, str]:
-        """Return the ids of the visible turns with these numbers, without reading the turns."""
-
-    def turns(self, numbers: Sequence[int], *, commands: bool = False) -> tuple[StoredTurn, ...]:
-        """Return the visible turns with these turn numbers, ascending; missing ones left out.
-
-        With `commands` also the commands that follow these turns, in order; those before the first
-        turn have the number 0.
-        """
-
-    def turns_between(self, since: str, until: str) -> tuple[int, ...]:
-        """Return the numbers of the visible turns from one time until before another, ascending."""
-
-    def efforts_named(self, ids: Sequence[str]) -> tuple[Effort, ...]:
-        """Return the visible efforts with these ids, in the order of the ids."""
-
-    def effort_names(self) -> frozenset[str] | None:
-        """Return the ids of all visible efforts, maybe with some of other branches.
-
-        Returns None if there are thousands: look up the ids with `efforts_named` then.
-        """
-
-    def turns_of(self, effort_id: str | None, newest: int | None = None) -> tuple[int, ...]:
-        """Return the numbers of the visible turns of an effort, None for no effort, ascending.
-
-        Those of no effort are asked for by the number of the `newest` ones.
-        """
-
-    def efforts(self, newest: int) -> EffortList:
-        """Return the `newest` visible efforts by their last status change, and the total."""
-
-    def search(
+    def find(
         self,
+        past: Past,
         query: str,
         limit: int,
         meaning: QueryEmbedding | None = None,
@@ -171,28 +126,11 @@ class Branch(Protocol):
         in the query is read as `when` says; a query of a date alone finds what was said then.
         """
 
-    def unsaid(self, terms: Sequence[str]) -> frozenset[str]:
+    def unsaid(self, past: Past, terms: Sequence[str]) -> frozenset[str]:
         """Return which of these terms no text of the session has."""
 
-    def pointing(self, message: str) -> Pointing:
+    def pointing(self, past: Past, message: str) -> Pointing:
         """Return where the rare terms of a message occur, in up to 100 turns and 100 headings."""
-
-    def compression(self, effort_id: str) -> Compression | None:
-        """Return the newest visible compression of an effort, None if there is none."""
-
-
-class Archive(Protocol):
-    """Stores the turns of many sessions, each exactly once, on branches, until they are erased."""
-
-    @property
-    def id(self) -> str:
-        """The id of the archive, which states name: 32 hexadecimal digits."""
-
-    def keyed_digest(self, content: str) -> str:
-        """Return a digest of a text, 32 hexadecimal digits, keyed with a secret of the archive."""
-
-    def at(self, session: Session, tip: Tip) -> Branch:
-        """Return the branch that ends at a tip; it is empty if the user has no such turn."""
 
     def commit(
         self, session: Session, tip: Tip, turn: StoredTurn, embedder: Embedder | None = None
@@ -206,20 +144,17 @@ class Archive(Protocol):
         `ArchiveUnavailableError`; a turn is never stored in part.
         """
 
-    def together(self, since: float = 0.0) -> AbstractContextManager[None]:
-        """Read in one transaction, and each row only once, until this thread writes.
-
-        A session that was read within the last `since` seconds may come from the cache.
-        """
-
     def ended(self, session: Session, marks: Sequence[str]) -> tuple[tuple[str, Tip], ...]:
         """Return the marks and tips of turns that end with one of these marks, newest first.
 
         Commands that follow such a turn are returned too. Marks are made by `rows.mark`.
         """
 
-    def owns(self, session: Session, *, claim: bool = False) -> bool:
-        """Return whether a thread is this user's or nobody's; `claim` makes it this user's then."""
+    def owns(self, session: Session) -> bool:
+        """Return whether a thread is this user's or nobody's, as this process read it last."""
+
+    def claim(self, session: Session) -> bool:
+        """Make a thread this user's if it is nobody's; return whether it is this user's then."""
 
     def attention(self, threshold: float) -> Attention:
         """Return the attention of the archive's users, which commits write with their turns."""
@@ -326,5 +261,5 @@ class Archive(Protocol):
 
 def every_effort(archive: Archive, session: Session, tip: Tip) -> tuple[Effort, ...]:
     """Return all efforts that a tip sees, newest status change first."""
-    branch = archive.at(session, tip)
-    return branch.efforts(branch.efforts(0).total).efforts
+    past = archive.load(session, tip)
+    return past.efforts(past.efforts(0).total).efforts

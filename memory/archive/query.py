@@ -15,7 +15,7 @@ from ..dates import When, dates
 from ..search.ranking import Passages, Rare, rarity
 from ..search.terms import other_stems, query_terms
 from .index import any_of, look_up, unpack_layout
-from .lineage import Lineage
+from .load import Past
 from .protocol import Found, Pointing
 from .schema import PASSAGE_BITS, changes, passage_id, turn_id, turns
 
@@ -218,12 +218,12 @@ def strongest(said: Said, rare: Rare, most: int) -> list[int]:
     return sorted(first, key=sums.__getitem__, reverse=True)[:most]
 
 
-def pointing(lineage: Lineage, message: str) -> Pointing:
+def pointing(past: Past, message: str) -> Pointing:
     """Return how rare a message's telling terms are, and who says which of them; see `Pointing`."""
     terms = at_most(query_terms(message))
-    session, limit = lineage.session, TELLING + 1  # one more tells that there are too many
+    session, limit = past.session, TELLING + 1  # one more tells that there are too many
     wanted = (terms, limit)
-    passages, headings = look_up(lineage.connection, session.user, lineage.ranges, wanted, wanted)
+    passages, headings = look_up(past.connection, session.user, past.ranges, wanted, wanted)
     telling = [term for term in terms if max(len(passages[term]), len(headings[term])) < limit]
     by_turn = in_turns({term: passages[term] for term in telling})
     rare = rarest(session.turns, telling, by_turn, headings)
@@ -234,7 +234,7 @@ def pointing(lineage: Lineage, message: str) -> Pointing:
     )
     by_name: dict[str | int, list[frozenset[str]]] = {}
     ids = {"turns": [*by_turns], "changes": [*by_headings]}
-    for row in lineage.visible(_TURNS_AND_CHANGES, **ids):
+    for row in past.visible(_TURNS_AND_CHANGES, **ids):
         if row.kind == "change":
             by_name.setdefault(row.efforts, []).append(by_headings[row.id])
             continue
@@ -244,47 +244,47 @@ def pointing(lineage: Lineage, message: str) -> Pointing:
     return Pointing({**rare, **dict.fromkeys(unknown, rarity(session.turns))}, by_name)
 
 
-def dated(lineage: Lineage, query: str, when: When) -> list[tuple[int, int]]:
+def dated(past: Past, query: str, when: When) -> list[tuple[int, int]]:
     """Return for each date in a query the ids of its first turn and of the first one after it."""
-    total = lineage.session.turns
+    total = past.session.turns
     if not total or not dates(query, today=when.today):
         return []
-    first, last = _ends(lineage)
-    earliest = lineage.connection.execute(_FIRST_TIME, first | {"last": last["last"]}).scalar()
-    latest = lineage.connection.execute(_TIME, last).scalar()
+    first, last = _ends(past)
+    earliest = past.connection.execute(_FIRST_TIME, first | {"last": last["last"]}).scalar()
+    latest = past.connection.execute(_TIME, last).scalar()
     years = (earliest or "")[:4], (latest or "")[:4]
     if not all(map(str.isdecimal, years)):
         return []
     named = dates(query, range(int(years[0]), int(years[1]) + 1), when.today)
-    return [ids_between(lineage, *when.times(days)) for days in named]
+    return [ids_between(past, *when.times(days)) for days in named]
 
 
-def of_dates(lineage: Lineage, query: str, when: When, *, weak: bool) -> tuple[Found, ...]:
+def of_dates(past: Past, query: str, when: When, *, weak: bool) -> tuple[Found, ...]:
     """Return the passages of the first turns of the dates in a query, in their order."""
     hits: list[Found] = []
-    for first, end in dated(lineage, query, when):
-        for row in lineage.visible(_OF_DAYS, first=first, end=end):
+    for first, end in dated(past, query, when):
+        for row in past.visible(_OF_DAYS, first=first, end=end):
             effort = next(iter(json.loads(row.efforts)), None)
             for place, (_, user, _) in enumerate(unpack_layout(row.passages)):
                 hits.append(Found(effort, row.turn, 1.0, frozenset(), place, user, weak=weak))
     return tuple(hits)
 
 
-def _ends(lineage: Lineage) -> tuple[dict[str, int], dict[str, int]]:
+def _ends(past: Past) -> tuple[dict[str, int], dict[str, int]]:
     """Return the bounds of the first turn of a session, and of its last one."""
-    start, total = turn_id(lineage.session.id, 1), lineage.session.turns
+    start, total = turn_id(past.session.id, 1), past.session.turns
     last = start + total - 1
     return {"first": start, "last": last}, {"first": last, "last": last}
 
 
-def ids_between(lineage: Lineage, since: str, until: str) -> tuple[int, int]:
+def ids_between(past: Past, since: str, until: str) -> tuple[int, int]:
     """Return the ids of the first turn since a time, and of the first one from another time on."""
-    start, total = turn_id(lineage.session.id, 1), lineage.session.turns
+    start, total = turn_id(past.session.id, 1), past.session.turns
     numbers = range(start, start + total)
 
     def time_of(number: int) -> str:
         bounds = {"first": number, "last": numbers[-1]}
-        at = lineage.connection.execute(_TIME, bounds).scalar()
+        at = past.connection.execute(_TIME, bounds).scalar()
         return "~" if at is None else at
 
     first = bisect_left(numbers, since, key=time_of) if since else 0

@@ -30,7 +30,7 @@ from ..search.terms import (
     title_terms,
 )
 from .index import SPEAKER, any_of
-from .lineage import AMBIENT, CHANGES, Lineage
+from .load import AMBIENT, CHANGES, Past
 from .protocol import WEAK, Found
 from .query import (
     Said,
@@ -123,7 +123,7 @@ class _Query:
     turn of the period that is searched and of the one after it.
     """
 
-    lineage: Lineage
+    past: Past
     length: int
     rare: Rare
     unknown: float
@@ -140,7 +140,7 @@ class _Query:
 
     def is_searched(self, turn_id: int) -> bool:
         """Tell whether a turn is of the period that is searched."""
-        return _inside(self.lineage, self.narrow, turn_id)
+        return _inside(self.past, self.narrow, turn_id)
 
     @property
     def telling(self) -> frozenset[str]:
@@ -153,7 +153,7 @@ class _Query:
 
         Other words that are rare here may be common elsewhere.
         """
-        most = few(self.lineage.session.turns)
+        most = few(self.past.session.turns)
         return frozenset(
             term
             for term in self.telling & self.naming
@@ -190,9 +190,7 @@ class _Ranking:
     telling: frozenset[str] | None = None
 
 
-def search(
-    lineage: Lineage, query: str, meaning: QueryEmbedding | None, when: When
-) -> tuple[Found, ...]:
+def search(past: Past, query: str, meaning: QueryEmbedding | None, when: When) -> tuple[Found, ...]:
     """Return the passages that match a query, best first, and efforts by their headings alone.
 
     If nothing does, those of the dates that it names. If there are none, what was read as a date
@@ -201,20 +199,20 @@ def search(
     words = undated(query, when.today)
     hits: tuple[Found, ...] = ()
     if query_terms(words, any_name=True) or said_dates(query):
-        hits = _by_words(_look_up(lineage, query, words, meaning, when))
+        hits = _by_words(_look_up(past, query, words, meaning, when))
     if hits and terms(words):
         return hits
-    of_days = of_dates(lineage, query, when, weak=bool(terms(words)))
+    of_days = of_dates(past, query, when, weak=bool(terms(words)))
     if not (hits or of_days or terms(words)) and terms(query):
-        hits = _by_words(_look_up(lineage, query, query, meaning, when))
+        hits = _by_words(_look_up(past, query, query, meaning, when))
         return tuple(replace(hit, weak=True) for hit in hits)
     known = {(hit.turn, hit.passage) for hit in hits}
     return (*hits, *(hit for hit in of_days if (hit.turn, hit.passage) not in known))
 
 
-def _inside(lineage: Lineage, narrow: tuple[int, int] | None, turn_id: int) -> bool:
+def _inside(past: Past, narrow: tuple[int, int] | None, turn_id: int) -> bool:
     """Tell whether a turn is in a period; what a copied thread has of its origin always is."""
-    if narrow is None or turn_id >> TURN_BITS != lineage.session.id:
+    if narrow is None or turn_id >> TURN_BITS != past.session.id:
         return True
     return narrow[0] <= turn_id < narrow[1]
 
@@ -222,13 +220,11 @@ def _inside(lineage: Lineage, narrow: tuple[int, int] | None, turn_id: int) -> b
 def _by_words(query: _Query) -> tuple[Found, ...]:
     """Return the passages that match a query by words, and by meaning if there are vectors."""
     ranking = _rank_by_words(query)
-    return _hits(
-        query, ranking if query.near is None else _blend(query.lineage, query.near, ranking)
-    )
+    return _hits(query, ranking if query.near is None else _blend(query.past, query.near, ranking))
 
 
 def _look_up(
-    lineage: Lineage, query: str, words: str, meaning: QueryEmbedding | None, when: When
+    past: Past, query: str, words: str, meaning: QueryEmbedding | None, when: When
 ) -> _Query:
     """Ask the index which passages and headings have these words of a query."""
     required = at_most(query_terms(words, any_name=True))
@@ -236,18 +232,18 @@ def _look_up(
     months = {term for term in terms(query) if not term.isdigit()}.difference(terms(words))
     further = at_most([*further_terms(words), *said_dates(query), *sorted(months)])
     wanted = list(dict.fromkeys([*required, *further]))
-    session = lineage.session
-    narrow = ids_between(lineage, when.since, when.until) if when.since or when.until else None
+    session = past.session
+    narrow = ids_between(past, when.since, when.until) if when.since or when.until else None
     speakers = [SPEAKER + term for term in required]
     passages, headings = (
         {
-            term: [at for at in ids if _inside(lineage, narrow, at >> PASSAGE_BITS)]
+            term: [at for at in ids if _inside(past, narrow, at >> PASSAGE_BITS)]
             for term, ids in postings.items()
         }
         if narrow
         else postings
         for postings in said_in(
-            (lineage.connection, session.user, lineage.ranges),
+            (past.connection, session.user, past.ranges),
             words,
             [*wanted, *speakers],
             (_PASSAGES_READ, _HEADINGS_READ),
@@ -272,16 +268,16 @@ def _look_up(
     short = len(required) in SHORT and rare
     weight = max(rare.values()) if short else rarity(session.turns)
     return _Query(
-        lineage,
+        past,
         len(required),
         rare,
         unknown * weight,
         {term: passages[term] for term in rare},
         {term: by_turn[term] for term in rare},
-        _efforts_by_term(lineage, headings, rare),
+        _efforts_by_term(past, headings, rare),
         frozenset().union(*(passages[speaker] for speaker in speakers)),
-        dated(lineage, query, when),
-        Nearness.of(lineage, meaning) if meaning else None,
+        dated(past, query, when),
+        Nearness.of(past, meaning) if meaning else None,
         leading_name(words).union(*named) - parts,
         is_strange,
         not rare.keys().isdisjoint([*said_dates(query), *months]),
@@ -290,11 +286,11 @@ def _look_up(
 
 
 def _efforts_by_term(
-    lineage: Lineage, headings: Mapping[str, Sequence[int]], rare: Rare
+    past: Past, headings: Mapping[str, Sequence[int]], rare: Rare
 ) -> dict[str, dict[str, int]]:
     """Return by term the efforts whose headings say it, each with the turn of the newest."""
     best = strongest(headings, rare, _HEADINGS_LOOKED_UP)
-    rows = {row.id: row for row in lineage.visible(CHANGES, ids=best)} if best else {}
+    rows = {row.id: row for row in past.visible(CHANGES, ids=best)} if best else {}
     newest: dict[str, dict[str, int]] = {}
     for term in rare:
         efforts = newest.setdefault(term, {})
@@ -351,14 +347,14 @@ def _turns_to_score(query: _Query, headings: Sequence[str]) -> list[Any]:
 
     Of long efforts and of no effort, only the best turns and those around them.
     """
-    lineage = query.lineage
+    past = query.past
     efforts_of = {row.turn: json.loads(row.efforts) for row in _candidates(query)}
     in_turns = (name for names in efforts_of.values() for name in names)
     efforts = list(dict.fromkeys([*in_turns, *headings]))
     long: set[str] = set()
-    if efforts and lineage.snapshot.until >= _LONG:
-        bound = {"runs": [segment.run for segment in lineage.segments], "efforts": efforts}
-        counts = lineage.connection.execute(_TURNS_OF_EFFORTS, bound)
+    if efforts and past.until >= _LONG:
+        bound = {"runs": [segment.run for segment in past.segments], "efforts": efforts}
+        counts = past.connection.execute(_TURNS_OF_EFFORTS, bound)
         long = {name for name, count in counts if count >= _LONG}
     centres = [turn for turn, names in efforts_of.items() if not names or long.intersection(names)]
     around = sorted({turn + step for turn in centres for step in _AROUND})
@@ -366,8 +362,8 @@ def _turns_to_score(query: _Query, headings: Sequence[str]) -> list[Any]:
     parts = {"efforts": [*long, AMBIENT], "numbers": around}
     order = attrgetter("effort", "turn")
     rows = [
-        *sorted(lineage.visible(_IN_EFFORTS, efforts=short) if short else (), key=order),
-        *sorted(lineage.visible(_IN_PARTS, **parts) if around else (), key=order),
+        *sorted(past.visible(_IN_EFFORTS, efforts=short) if short else (), key=order),
+        *sorted(past.visible(_IN_PARTS, **parts) if around else (), key=order),
     ]
     return [row for row in rows if query.is_searched(row.id)] if query.narrow else rows
 
@@ -382,35 +378,35 @@ def _candidates(query: _Query) -> list[Any]:
     best, most = list[Any](), _CANDIDATES
     while len(best) < _CANDIDATES:  # of many turns none may be visible
         order = strongest(said, weights, most)
-        best = _visible(query.lineage, order, _CANDIDATES)
+        best = _visible(query.past, order, _CANDIDATES)
         if len(order) < most:
             break
         most *= 8
     if query.near:
-        near = _nearest(query.lineage, query.near.meaning)
+        near = _nearest(query.past, query.near.meaning)
         best = [*{row.id: row for row in (*best, *near)}.values()]
     return best
 
 
-def _nearest(lineage: Lineage, meaning: QueryEmbedding) -> list[Any]:
+def _nearest(past: Past, meaning: QueryEmbedding) -> list[Any]:
     """Return the visible turns that are nearest in meaning."""
     seen: list[Any] = []
-    for passages in nearest(lineage, vectors, meaning, MOST):
+    for passages in nearest(past, vectors, meaning, MOST):
         near = [passage for passage, cosine in passages.items() if cosine > 0]
         order = [*dict.fromkeys(passage >> PASSAGE_BITS for passage in near)]
-        seen = _visible(lineage, order, _NEAR)
+        seen = _visible(past, order, _NEAR)
         if len(seen) in {len(order), _NEAR} or len(near) < len(passages):
             break
     return seen
 
 
-def _visible(lineage: Lineage, order: Sequence[int], limit: int) -> list[Any]:
+def _visible(past: Past, order: Sequence[int], limit: int) -> list[Any]:
     """Return the first `limit` visible turns among these, in their order."""
     first: list[Any] = []
     size = max(limit, len(order) // 8)  # few questions even if none of many turns is visible
     for start in range(0, len(order), size):
         part = order[start : start + size]
-        rows = {row.id: row for row in lineage.visible(_CANDIDATE, ids=part)}
+        rows = {row.id: row for row in past.visible(_CANDIDATE, ids=part)}
         first += [rows[number] for number in part if number in rows]
         if len(first) >= limit:
             break
@@ -432,14 +428,14 @@ def _passages(
     return ids, passages
 
 
-def _blend(lineage: Lineage, near: Nearness, ranking: _Ranking) -> _Ranking:
+def _blend(past: Past, near: Nearness, ranking: _Ranking) -> _Ranking:
     """Return the ranking by words and by meaning as one.
 
     What shares no word with the query, and whose cosine is below the floor, has no score.
     """
     passages, topics, words = ranking.passages, ranking.topics, ranking.scores
     floor = near.meaning.floor
-    by_id = cosines(lineage, vectors, near.meaning, len(ranking.ids), ranking.ids)
+    by_id = cosines(past, vectors, near.meaning, len(ranking.ids), ranking.ids)
     own = [by_id.get(number) for number in ranking.ids]
     headings = [near.efforts.get(name, 0.0) for name in topics.names]
     both = words.blended(passages.similarity(own, headings))

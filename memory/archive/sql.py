@@ -4,10 +4,9 @@ import hmac
 import json
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, astuple, replace
 from pathlib import Path
-from time import monotonic
 from typing import Any, Self
 
 from cachetools import LRUCache
@@ -16,31 +15,33 @@ from sqlalchemy import URL, Connection, Row, Select, bindparam, delete, select, 
 from ..attachments import Texts
 from ..attention.law import CAPACITY
 from ..compressions import Compression, ExtractionEntry
+from ..dates import When
 from ..efforts import Effort
 from ..erasing import Deleted, Erased
 from ..errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
 from ..facts import Fact
 from ..locks import CACHES
 from ..names import session_name
-from ..search.embeddings import Embedder
+from ..search.embeddings import Embedder, QueryEmbedding
 from ..serialised import clean
 from ..settings import ATTENTION_THRESHOLD
 from ..turn import Part, Session, StoredTurn, Tip, without_controls
 from . import facts, parts
 from .attachments import awaiting, compressed, put, settle
 from .attachments import read as stored_attachments
-from .branch import Moment, Reader, SqlBranch, again_if_lost
 from .commit import Prepared, commit, session_row
-from .database import LOCK_TIMEOUT, POOL_SIZE, Database, added, upsert
+from .database import LOCK_TIMEOUT, POOL_SIZE, Database, added, again_if_lost, upsert
 from .deletions import delete_session, delete_user
 from .elsewhere import OtherSessions
 from .erasures import Scope, compression_row, scope_of
-from .index import among
-from .lineage import TIP, Lineage, SessionRow
+from .index import among, look_up
+from .load import SESSION_AND_CLAIM, TIP, Past, SessionRow
 from .memories import SqlAttention, attend
-from .protocol import Archive, Elsewhere, Finding
+from .protocol import Archive, Elsewhere, Finding, Found, Pointing
+from .query import pointing
 from .rows import packed, plain, zipped_json
 from .schema import memories, runs, sessions, thread_owners, turns, users
+from .search import first_distinct, search
 from .vectors import Vectors
 from .verify import verify as verified
 
@@ -57,9 +58,18 @@ _REMEMBERED = (
 )
 
 
-_OWNED = 1_000
-"""Sessions whose owner is cached, so that their turns do not read it."""
+_PASTS = 128
+"""Pasts that are cached: a few for each session that is talked to."""
 
+_OWNED = 1_000
+"""Sessions that are known to be their user's, so that an input need not ask."""
+
+_NUMBER = (
+    select(sessions.c.id)
+    .join(users, users.c.id == sessions.c.owner)
+    .where(users.c.name == bindparam("user"), sessions.c.name == bindparam("name"))
+    .scalar_subquery()
+)
 _NEWEST = select(*TIP, turns.c.at).where(turns.c.id == bindparam("number"))
 
 
@@ -96,9 +106,9 @@ class SqlArchive(Archive):
             pool_size=pool_size,
             extensions=extensions,
         )
-        self._reader = Reader(self.database)
+        self._pasts: LRUCache[Any, Past] = LRUCache(_PASTS)
+        self._own: LRUCache[tuple[int, Session], bool] = LRUCache(_OWNED)
         self._vectors = Vectors(self.database)
-        self._owned: LRUCache[tuple[int, int], bool] = LRUCache(_OWNED)
 
     def __repr__(self) -> str:
         """Return where the data is: the file, or the URL without its password."""
@@ -112,12 +122,9 @@ class SqlArchive(Archive):
         """Close the archive."""
         self.close()
 
-    def together(self, since: float = 0.0) -> AbstractContextManager[None]:
-        return self._reader.together(since)
-
     def close(self) -> None:
         """Close all connections and empty the caches. Using the archive again reconnects."""
-        self._reader.forget()
+        self._forget()
         self.database.close()
 
     def attention(
@@ -139,34 +146,38 @@ class SqlArchive(Archive):
         embedded = self._vectors.of_turn(session, turn, embedder)
         new = Prepared.after(tip, turn, self.parts(session, turn.part))
         items = facts.items_of(new.turn, turn.state)
-        self._reader.end_moment()
         beside: tuple[Tip, str] | None = None
         with self.database.writing() as connection:
             stored = session_row(connection, session)
-            done = commit(connection, stored, tip, new, self._reader.known(stored, tip))
+            with CACHES:
+                known = self._pasts.get((self._edition(stored), stored.id, tip.id))
+            if known is not None:
+                known = replace(known, connect=lambda: nullcontext(connection), session=stored)
+            done = commit(connection, stored, tip, new, known)
             if new.refers:
-                settle(connection, stored.user, session, done.snapshot.row)
+                settle(connection, stored.user, session, done.past.row)
             if done.before is not None:
                 moved = done.before.row != stored.newest
                 if moved:
                     row = connection.execute(_NEWEST, {"number": stored.newest}).first()
                     beside = (Tip(row.turn, row.hash), row.at) if row else None
                 if not session.anonymous:  # what nobody can be told by has no memories
-                    lineage = Lineage(lambda: connection, stored, done.snapshot)
-                    attend(connection, session, lineage, done.turn, moved=moved)
+                    attend(connection, session, done.past, done.turn, moved=moved)
                     parent = done.before.row
                     said = facts.said_of(connection, done.turn, turn.state, items, parent)
                     if moved:
-                        facts.move(connection, lineage, said)
-                    facts.remember(connection, session, lineage, done.turn, said)
+                        facts.move(connection, done.past, said)
+                    facts.remember(connection, session, done.past, done.turn, said)
                 if embedder is not None:
-                    embedded.put(connection, stored.user, done.snapshot.row)
-            at = monotonic()  # an erasure waits until this is committed, and is newer
+                    embedded.put(connection, stored.user, done.past.row)
         # All that was written is cached, so that nothing has to be read after it.
-        stored_turn, snapshot = replace(done.turn, beside=beside), done.snapshot
+        stored_turn, edition = replace(done.turn, beside=beside), self._edition(stored)
         if done.before is None:
             return stored_turn
-        self._reader.take(session, stored, stored_turn, snapshot, at)
+        with CACHES:
+            self._pasts[edition, stored.id, stored_turn.id] = replace(
+                done.past, connect=self.database.reading
+            )
         return stored_turn
 
     def facts(self, user: str, ids: Collection[str] = ()) -> Mapping[str, Fact]:
@@ -187,34 +198,106 @@ class SqlArchive(Archive):
         with self.database.reading() as connection:
             return tuple(connection.execute(_REMEMBERED, {"user": user}).scalars())
 
-    def at(self, session: Session, tip: Tip) -> SqlBranch:
-        return SqlBranch(self._reader, session, tip)
+    def load(self, session: Session, tip: Tip) -> Past:
+        if not self.database.exists():
+            return Past(self.database.reading, SessionRow(0, 0, 0, 0, 0, session.thread))
+        return again_if_lost(lambda: self._load(session, tip)).as_of(tip.turn)
 
-    def owns(self, session: Session, *, claim: bool = False) -> bool:
-        if not claim and not self.database.exists():
-            return True
-        # The row is there as long as the session, whose id is never used again.
-        number = self._reader.session(session, 0, lambda _, number: number.id)
-        with CACHES:
-            if number and self._owned.get((self.database.opened, number)):
-                return True
-        row = self._owner_row(session)
-
-        def read() -> str | None:
-            with self.database.reading() as connection:
-                return connection.execute(_OWNER, row).scalar()
-
-        user = again_if_lost(read)
-        if user is None and claim:
-            self._reader.end_moment()
-            with self.database.writing() as connection:
-                insert = upsert(connection, thread_owners).values(row)
-                connection.execute(insert.on_conflict_do_nothing())
-                user = connection.execute(_OWNER, row).scalar_one()
-        if number and user == row["user"]:
+    def _load(self, session: Session, tip: Tip) -> Past:
+        mine = self._owner_row(session)
+        key = {"user": session.user, "name": session_name(session), "thread": mine["thread"]}
+        with self.database.reading() as connection:
+            row = connection.execute(SESSION_AND_CLAIM, key).first()
+            owner = row.claimed if row else connection.execute(_OWNER, mine).scalar()
+            stored = SessionRow.from_row(row) if row else None
+            if stored is None and tip.id:
+                stored = SessionRow.with_turn(connection, session.user, tip)
+            # Of a thread that was copied, the session of the turn.
+            stored = stored or SessionRow(0, 0, 0, 0, 0, session.thread)
+            edition = self._edition(stored)
             with CACHES:
-                self._owned[self.database.opened, number] = True
-        return user in {None, row["user"]}
+                past = self._pasts.get((edition, stored.id, tip.id))
+            past = past or Past.of(connection, stored, tip)
+        past = replace(
+            past or Past(self.database.reading, stored),
+            connect=self.database.reading,
+            session=stored,
+            is_foreign=owner not in {None, mine["user"]},
+            is_claimed=owner is not None,
+        )
+        with CACHES:
+            if past.segments:
+                self._pasts[edition, stored.id, tip.id] = past
+            if past.is_claimed and not past.is_foreign:
+                self._own[self.database.opened, session] = True
+        return past
+
+    def _edition(self, session: SessionRow) -> tuple[int, int]:
+        return self.database.opened, session.rewritten
+
+    def _forget(self) -> None:
+        """Empty the caches: something in them was erased, or the archive is closed."""
+        with CACHES:
+            for cache in (self._pasts, self._own):
+                cache.clear()
+
+    def find(
+        self,
+        past: Past,
+        query: str,
+        limit: int,
+        meaning: QueryEmbedding | None = None,
+        *,
+        when: When | None = None,
+    ) -> tuple[Found, ...]:
+        when = when or When()
+
+        def run() -> tuple[Found, ...]:
+            with past.parsing(), past.connect():
+                return search(past, clean(query), meaning, when)
+
+        if not past.segments:
+            return ()
+        if meaning:  # not cached: vectors are added at any time
+            found = again_if_lost(run)
+        else:
+            period = when.zone, when.since, when.until
+            key = past.session.turns, query, when.today, period, when.language
+            found = past.cached("search", key, lambda: again_if_lost(run))
+        return tuple(first_distinct(found, limit, lambda hit: (hit.turn, hit.passage)))
+
+    def unsaid(self, past: Past, terms: Sequence[str]) -> frozenset[str]:
+        def run() -> frozenset[str]:
+            wanted = terms, 1
+            with past.connect() as connection:
+                user, ranges = past.session.user, past.ranges
+                said, headed = look_up(connection, user, ranges, wanted, wanted)
+            return frozenset(term for term in terms if not said[term] and not headed[term])
+
+        return again_if_lost(run) if past.segments else frozenset(terms)
+
+    def pointing(self, past: Past, message: str) -> Pointing:
+        def run() -> Pointing:
+            with past.parsing(), past.connect():
+                return pointing(past, clean(message))
+
+        if not past.segments:
+            return Pointing({}, {})
+        # Hints and references ask about the same message.
+        key = past.session.turns, message
+        return past.cached("pointing", key, lambda: again_if_lost(run))
+
+    def owns(self, session: Session) -> bool:
+        with CACHES:
+            known = self._own.get((self.database.opened, session))
+        return known or not self.load(session, Tip()).is_foreign
+
+    def claim(self, session: Session) -> bool:
+        row = self._owner_row(session)
+        with self.database.writing() as connection:
+            insert = upsert(connection, thread_owners).values(row)
+            connection.execute(insert.on_conflict_do_nothing())
+            return bool(connection.execute(_OWNER, row).scalar_one() == row["user"])
 
     def _owner_row(self, session: Session) -> dict[str, str]:
         thread, user = json.dumps([session.thread]), json.dumps([session.thread, session.user])
@@ -252,7 +335,7 @@ class SqlArchive(Archive):
     def erase(self, session: Session, tip: Tip, turn: int) -> Erased:
         with self._writing(session, copies=True) as scope:
             erased = scope.erase(tip, turn)
-        self._reader.forget()
+        self._forget()
         self._vectors.look_again(session)
         return replace(erased, left=self.database.sweep())
 
@@ -283,7 +366,6 @@ class SqlArchive(Archive):
 
     def add_part(self, session: Session, part: Part) -> str:
         row, files = parts.prepared(session, part)
-        self._reader.end_moment()
         with self.database.writing() as connection:
             parts.put(connection, added(connection, users, {"name": session.user}), row, files)
         return str(row["id"])
@@ -331,10 +413,10 @@ class SqlArchive(Archive):
             )
         row = compression_row(made)
         with self._writing(session) as scope:
-            lineage = scope.lineage(tip)
-            scope.add_compression(lineage.segments[0], row)
+            past = scope.past(tip)
+            scope.add_compression(past.segments[0], row)
             # The stored one, which may be older than `made`: no later turn is seen from the tip.
-            return lineage.compression(clean(made.effort)) or made
+            return past.compression(clean(made.effort)) or made
 
     def log_extraction(self, session: Session, entry: ExtractionEntry) -> None:
         data = zipped_json(plain({"v": 1, **asdict(entry)}))
@@ -342,11 +424,8 @@ class SqlArchive(Archive):
             scope.log(data)
 
     def newest(self, session: Session) -> Tip | None:
-        def read(moment: Moment, stored: SessionRow) -> Tip | None:
-            row = moment.connection().execute(_NEWEST, {"number": stored.newest}).first()
-            return None if row is None else Tip(row.turn, row.hash)
-
-        return self._reader.session(session, None, read)
+        query = _TIPS.join(sessions, sessions.c.newest == turns.c.id)
+        return next((Tip(*row) for row in self._turn_rows(session, query)), None)
 
     def tips(self, session: Session) -> tuple[Tip, ...]:
         ends = _TIPS.join(runs, (runs.c.id == turns.c.run) & (runs.c.last == turns.c.place))
@@ -394,17 +473,21 @@ class SqlArchive(Archive):
 
     def _deleted(self, sessions: tuple[Session, ...]) -> Deleted:
         """Empty the caches after sessions were deleted, and sweep the files."""
-        self._reader.forget()
+        self._forget()
         # Swept even if none was deleted: an earlier deletion may have failed before its sweep.
         return Deleted(sessions, self.database.sweep() if self.database.exists() else ())
 
     def _turn_rows(self, session: Session, query: Select[Any]) -> Sequence[Any]:
         """Return the rows that a query finds among the turns of a session."""
+        if not self.database.exists():
+            return ()
+        key = {"user": session.user, "name": session_name(session)}
 
-        def read(moment: Moment, row: SessionRow) -> Sequence[Any]:
-            return moment.connection().execute(query.where(turns.c.session == row.id)).all()
+        def read() -> Sequence[Any]:
+            with self.database.reading() as connection:
+                return connection.execute(query.where(turns.c.session == _NUMBER), key).all()
 
-        return self._reader.session(session, (), read)
+        return again_if_lost(read)
 
     @contextmanager
     def _writing(self, session: Session, *, copies: bool = False) -> Iterator[Scope]:
@@ -414,7 +497,6 @@ class SqlArchive(Archive):
         """
         if not self.database.exists():
             raise SessionNotFoundError(session.thread)
-        self._reader.end_moment()
         with self.database.writing() as connection:
             row = SessionRow.of(connection, session, lock=not copies)
             if copies:  # of two erasures neither has a session that the other waits for
@@ -424,7 +506,6 @@ class SqlArchive(Archive):
             user = select(users.c.id).where(users.c.id == row.user).with_for_update()
             connection.execute(user)  # after the session, as commits lock them: no deadlock
             yield scope_of(connection, row, session, copies=copies)
-        self._reader.rewritten = monotonic()
 
     def _session_rows(self, user: str, *conditions: Any) -> list[Row[Any]]:
         """Return the rows of a user's sessions, also hidden ones, that meet the conditions."""

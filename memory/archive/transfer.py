@@ -24,7 +24,7 @@ from . import attachments, parts
 from .commit import Prepared, session_row, write
 from .database import added, upsert
 from .erasures import Scope, compression_row, scope_of
-from .lineage import SessionRow, Snapshot
+from .load import Past, SessionRow
 from .rows import packed, state_of, turn_of, unzipped, zipped_json
 from .schema import compressions, sessions, thread_owners, turns, users
 from .schema import facts as fact_rows
@@ -236,7 +236,7 @@ def _copy_owners(source: SqlArchive, target: SqlArchive, copied: Sequence[Moved]
                 insert = upsert(connection, thread_owners).on_conflict_do_nothing()
                 connection.execute(insert, [dict(row) for row in rows])
     for one in copied:
-        target.owns(one.session, claim=True)
+        target.claim(one.session)
 
 
 def _turns(scope: Scope) -> Iterator[StoredTurn]:
@@ -253,25 +253,25 @@ def _turns(scope: Scope) -> Iterator[StoredTurn]:
 
 def _write_turns(connection: Connection, session: SessionRow, prepared: Sequence[Prepared]) -> None:
     """Commit the turns in their order, each after its parent."""
-    snapshots: dict[str, Snapshot] = {}
+    pasts: dict[str, Past] = {}
     for new in prepared:
         turn = new.turn
         parent = Tip(turn.number, turn.parent)
-        snapshot = snapshots.get(turn.parent) or Snapshot.of(connection, session, parent)
-        if snapshot is None:
+        past = pasts.get(turn.parent) or Past.of(connection, session, parent)
+        if past is None:
             raise ArchiveFormatError(
                 f"turn {turn.number} ({turn.id[:SHORT_ID]}): damaged: its parent is missing; "
                 "restore the archive from a backup"
             )
-        after = snapshots[turn.id] = write(connection, session, new, snapshot)
+        after = pasts[turn.id] = write(connection, session, new, past)
         session = replace(session, turns=session.turns + 1, newest=after.row)
 
 
 def _write_extras(scope: Scope, data: WholeSession) -> None:
     """Store everything but the turns."""
     for turn_id, compression in data.compressions:
-        lineage = scope.lineage(Tip(compression.turn, turn_id))
-        scope.add_compression(lineage.segments[0], compression_row(compression))
+        past = scope.past(Tip(compression.turn, turn_id))
+        scope.add_compression(past.segments[0], compression_row(compression))
     for entry in data.extractions:
         scope.log(zipped_json(entry))
     for memory in data.attention:

@@ -22,7 +22,7 @@ from ..search.passages import passages
 from ..turn import Session, StoredTurn
 from .database import Database, upsert
 from .index import among
-from .lineage import CHANGES, Lineage, SessionRow
+from .load import CHANGES, Past, SessionRow
 from .rows import turn_of
 from .schema import (
     PASSAGE_BITS,
@@ -193,15 +193,15 @@ class Nearness:
     headings: Mapping[str, int]
 
     @classmethod
-    def of(cls, lineage: Lineage, meaning: QueryEmbedding) -> Self | None:
+    def of(cls, past: Past, meaning: QueryEmbedding) -> Self | None:
         """Return the efforts of a session near a meaning; None if it has no vectors."""
-        any_vector = sa.select(vectors.c.id).where(*_searched(lineage, vectors, meaning)).limit(1)
-        if lineage.connection.execute(any_vector).first() is None:
+        any_vector = sa.select(vectors.c.id).where(*_searched(past, vectors, meaning)).limit(1)
+        if past.connection.execute(any_vector).first() is None:
             return None
         efforts: dict[str, float] = {}
         newest: dict[str, int] = {}
-        for near in nearest(lineage, heading_vectors, meaning, _HEADINGS):
-            rows = lineage.visible(CHANGES, ids=[*near]) if near else []
+        for near in nearest(past, heading_vectors, meaning, _HEADINGS):
+            rows = past.visible(CHANGES, ids=[*near]) if near else []
             rows.sort(key=lambda row: (row.turn, row.id))
             efforts = {row.effort: near[row.id] for row in rows}
             newest = {row.effort: row.turn for row in rows}
@@ -211,27 +211,27 @@ class Nearness:
 
 
 def nearest(
-    lineage: Lineage, table: sa.Table, meaning: QueryEmbedding, number: int
+    past: Past, table: sa.Table, meaning: QueryEmbedding, number: int
 ) -> Iterator[dict[int, float]]:
     """Yield the highest cosines by their ids, then more of them each time, until there are no more.
 
     The nearest may all be of turns that the tip does not see.
     """
-    yield (best := cosines(lineage, table, meaning, number))
+    yield (best := cosines(past, table, meaning, number))
     while len(best) == number:
         number *= _MORE
-        yield (best := cosines(lineage, table, meaning, number))
+        yield (best := cosines(past, table, meaning, number))
 
 
 def cosines(
-    lineage: Lineage,
+    past: Past,
     table: sa.Table,
     meaning: QueryEmbedding,
     number: int,
     ids: Sequence[int] | None = None,
 ) -> dict[int, float]:
     """Return the highest cosines of a session's vectors, or of these ids, the highest first."""
-    connection, searched = lineage.connection, _searched(lineage, table, meaning, ids)
+    connection, searched = past.connection, _searched(past, table, meaning, ids)
     comparison = _comparison(connection)
     if comparison == "numpy":
         # Untyped, as the database holds it: SQLAlchemy's copies would take longer than comparing.
@@ -254,12 +254,12 @@ def cosines(
 
 
 def _searched(
-    lineage: Lineage, table: sa.Table, meaning: QueryEmbedding, ids: Sequence[int] | None = None
+    past: Past, table: sa.Table, meaning: QueryEmbedding, ids: Sequence[int] | None = None
 ) -> list[sa.ColumnElement[bool]]:
     """Return the conditions for vectors of a user and a model, in a session or of these ids."""
-    ranges = (table.c.id.between(*ids_of) for ids_of in lineage.ranges)
+    ranges = (table.c.id.between(*ids_of) for ids_of in past.ranges)
     chosen = sa.or_(*ranges) if ids is None else among(table.c.id, ids)
-    return [table.c.owner == lineage.session.user, table.c.model == meaning.model, chosen]
+    return [table.c.owner == past.session.user, table.c.model == meaning.model, chosen]
 
 
 def _compared(rows: sa.Result[Any], vector: Vector, number: int) -> dict[int, float]:

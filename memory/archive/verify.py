@@ -11,7 +11,7 @@ from ..turn import StoredTurn, commit_id
 from . import attachments, parts
 from .erasures import Scope
 from .index import among
-from .lineage import listed_under
+from .load import listed_under
 from .protocol import Finding
 from .rows import packed, remains, state_of, turn_of
 from .schema import changes, members, runs, turns

@@ -86,7 +86,7 @@ def hinted(work: RunningTurn) -> list[Event]:
     left_out = plan.older or len(plan.turns) < plan.after_turn
     is_long = len(long_enough(asked)) >= _OVERLAP
     if len(names) < limit and left_out and (is_long or _SPOKEN_OF.search(question)):
-        pointing = work.view.branch.pointing(question)
+        pointing = work.view.archive.pointing(work.view.past, question)
         best = spoken_of(pointing, question), pointed_at(pointing) if is_long else None
         names += [name for name in best if name is not None and name not in shown]
     if len(names) < limit and work.related is not None:

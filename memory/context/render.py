@@ -94,8 +94,8 @@ def _known(work: RunningTurn, plan: Plan, names: Sequence[str]) -> tuple[Effort,
         is_running = turn == work.view.running.number
         turns = () if is_running else work.view.turns([turn])
         events = work.state.events if is_running else [e for one in turns for e in one.events]
-    running, tip = replace(work.view.running, number=turn), replace(work.view.tip, turn=turn - 1)
-    view = replace(work.view, running=running, tip=tip)
+    running = replace(work.view.running, number=turn)
+    view = replace(work.view.as_of(turn - 1), running=running)
     return view.efforts_named(names, events[: plan.events])
 
 

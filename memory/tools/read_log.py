@@ -91,7 +91,7 @@ def _limit(work: RunningTurn, limit: int) -> tuple[int, str]:
 def _of_days(work: RunningTurn, view: ArchiveView, days: Days) -> list[int]:
     """Return the turns of a day, a month or a year, by the clocks of the user's time zone."""
     times = When(zone=work.settings.timezone).times(days)
-    return [*view.branch.turns_between(*times)]
+    return [*view.past.turns_between(*times)]
 
 
 def _texts(

@@ -112,7 +112,7 @@ def _own(work: RunningTurn, phrasings: Sequence[str], when: When) -> list[Found]
     most = 0
     for query in phrasings:
         meaning = meaning_of(work, query)
-        hits = view.branch.search(query, _PASSAGES, meaning, when=when)
+        hits = view.archive.find(view.past, query, _PASSAGES, meaning, when=when)
         most = max(most, len(hits))
         top = max((hit.score for hit in hits), default=1.0)
         for hit in hits:
@@ -156,7 +156,7 @@ def _unmatched(
     """Return the words of the phrasings that nothing says, as they are written there."""
     texts = [undated(query, when.today)[:_READ] for query in phrasings]
     terms = list(dict.fromkeys(term for text in texts for term in query_terms(text)))
-    absent = work.view.branch.unsaid(terms)
+    absent = work.view.archive.unsaid(work.view.past, terms)
     absent = absent.difference(*(hit.said for hit in hits))
     words = dict.fromkeys(word for text in texts for word in unsaid_words(text, absent))
     shown = [*words][:_UNMATCHED]

@@ -83,4 +83,4 @@ def _said_in_turns(hits: Sequence[Hit], own: Session) -> dict[tuple[Session, int
 def _is_seen(view: ArchiveView, fact: Fact) -> bool:
     """Tell whether its turn is on this branch, or on the newest one of another session."""
     session, tip = view.of_session(session_name(fact.session)), fact.tip
-    return session is not None and session.branch.ids([tip.turn]).get(tip.turn) == tip.id
+    return session is not None and session.past.ids([tip.turn]).get(tip.turn) == tip.id

@@ -24,7 +24,7 @@ from ..spans import kept
 from ..tokens import fit
 from ..transcript import excerpted, log_text, offsets, speaker_at
 from ..turn import StoredTurn
-from ..view import past
+from ..view import view_at
 from .read_log import DEFAULT_LIMIT
 
 Hit: TypeAlias = Found | Elsewhere
@@ -240,7 +240,7 @@ class SearchResults:
                 self._heads[name] = head
                 self._summaries[name] = passage, quote
             return
-        (turn,) = past(self._work.view.archive, hit.session, tip).turns([tip.turn])
+        (turn,) = view_at(self._work.view.archive, hit.session, tip).turns([tip.turn])
         part = shown_excerpt(turn.messages, hit.passage or 0, self._terms)
         key = tip.id, tip.turn
         if self._add_head(key, {"session": session}):

@@ -8,12 +8,10 @@ from uuid import uuid4
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from ...memory.archive.protocol import Archive
 from ...memory.errors import InputError
 from ...memory.messages import answered
 from ...memory.serialised import stored_form
-from ...memory.turn import Session
-from ...memory.view import ArchiveView, past
+from ...memory.view import ArchiveView
 from .edits import MOST_TURNS, Compared, compared, identity
 from .langchain_messages import (
     MADE_HERE,
@@ -26,7 +24,7 @@ from .langchain_messages import (
     with_tool_name,
 )
 from .state import TurnState
-from .updates import is_running, tip_of
+from .updates import is_running
 
 
 class Boundaries(NamedTuple):
@@ -108,15 +106,17 @@ def standing(past: Iterable[BaseMessage], kept: Iterable[BaseMessage]) -> list[B
     return [*old.values()]
 
 
-def split_input(state: TurnState, session: Session, archive: Archive) -> SplitInput:
+def split_input(state: TurnState, view: ArchiveView) -> SplitInput:
     """Tell the messages in state apart; raises `InputError` if nothing is new.
+
+    `view` is that of the state's tip.
 
     An edited question is a new one if nothing follows: LangGraph puts a message that repeats an id
     in the place of the old one.
     """
-    arrived = told_apart(state, session, archive)
+    arrived = told_apart(state, view)
     if not arrived.new and arrived.known.questions:
-        return _with_repeated(arrived, past(archive, session, tip_of(state)))
+        return _with_repeated(arrived, view)
     if not arrived.new and arrived.unfinished and not answered(arrived.unfinished):
         # The run that broke off is tried again: its question is asked once more.
         questions = (m for m in arrived.unfinished if isinstance(m, HumanMessage))
@@ -124,12 +124,12 @@ def split_input(state: TurnState, session: Session, archive: Archive) -> SplitIn
     if not arrived.new:
         raise InputError(len(state.get("messages", [])))
     # A client may refer to a file, and say anything of it: it is read again.
-    return replace(arrived, new=completed(archive, session, arrived.new))
+    return replace(arrived, new=completed(view.archive, view.session, arrived.new))
 
 
-def told_apart(state: TurnState, session: Session, archive: Archive) -> SplitInput:
+def told_apart(state: TurnState, view: ArchiveView) -> SplitInput:
     """Tell the messages in state apart, and compare what is past with the archive."""
-    arrived, view = split_messages(state), past(archive, session, tip_of(state))
+    arrived, session = split_messages(state), view.session
     numbers, past_messages = state.get("asked", {}), arrived.past
     first = next((at for at, one in enumerate(past_messages) if one.id in numbers), 0)
     # The system messages of turns that left stand before the others.
@@ -148,11 +148,11 @@ def told_apart(state: TurnState, session: Session, archive: Archive) -> SplitInp
     return arrived
 
 
-def is_all_answered(state: TurnState, session: Session, archive: Archive) -> bool:
+def is_all_answered(state: TurnState, view: ArchiveView) -> bool:
     """Tell whether a run has nothing to answer: no unfinished turn, no new or edited question."""
     if is_running(state):
         return False
-    arrived = told_apart(state, session, archive)
+    arrived = told_apart(state, view)
     return not (arrived.new or arrived.unfinished or arrived.known.questions)
 
 

@@ -19,7 +19,7 @@ from ...memory.search.embeddings import Embedder
 from ...memory.serialised import digest, stored_form
 from ...memory.state_block import with_blocks
 from ...memory.turn import Session, StoredTurn, Tip
-from ...memory.view import every_turn, past
+from ...memory.view import ArchiveView, every_turn, view_at
 from .arrivals import SplitInput, boundaries, standing, turn_numbers
 from .edits import MOST_TURNS, Compared, identity
 from .langchain_messages import (
@@ -50,11 +50,11 @@ def commit(
 ) -> StoredTurn:
     """Commit a turn after `tip`, or the turn of `tip` itself once more if it has that number.
 
-    A turn that is committed again with other messages begins a new branch. Raises
-    `TipNotFoundError` if the archive does not hold the turn of `tip`, and what the archive raises:
-    `OSError` and `ArchiveLockedError` only after three attempts, any other error at once.
+    `tip` has its turn's own number, which somebody may have edited in the state. A turn that is
+    committed again with other messages begins a new branch. Raises `TipNotFoundError` if the
+    archive does not hold the turn of `tip`, and what the archive raises: `OSError` and
+    `ArchiveLockedError` only after three attempts, any other error at once.
     """
-    tip = archive.at(session, tip).tip() or tip  # somebody may have edited its number
     if turn.number <= tip.turn and turn.status != "command":
         tip, turn = _replacing(archive, session, tip, turn)
     # The next attempt reopens a lost connection, and stores nothing twice. The waits are short
@@ -76,7 +76,7 @@ def _replacing(
 
     It keeps its events and efforts, and its status if nothing new happened in it.
     """
-    turns = archive.at(session, tip).turns([tip.turn])
+    turns = archive.load(session, tip).turns([tip.turn])
     if not turns or turns[-1].number != tip.turn:
         raise TipNotFoundError(tip.id, tip.turn)
     original = turns[-1]
@@ -119,13 +119,13 @@ def _edited(archive: Archive, session: Session, tip: Tip, known: Compared) -> Ti
 
     Their nonces follow from what is committed, so that a retry commits nothing twice.
     """
-    branch, after, edits = archive.at(session, tip), None, known.edits
-    for turn in branch.turns(range(min(edits), tip.turn + 1), commands=True):
+    branch, after, edits = archive.load(session, tip), None, known.edits
+    for turn in branch.commits(range(min(edits), tip.turn + 1)):
         before = after or Tip(turn.number - 1, turn.parent)
         is_turn = turn.status != "command"
         messages = edits.get(turn.number, turn.messages) if is_turn else turn.messages
         said = known.turns[turn.number] if is_turn and turn.number in edits else ()
-        saved = archive.at(session, turn.tip).saved()
+        saved = archive.load(session, turn.tip).saved()
         again = replace(
             turn,
             messages=messages,
@@ -157,7 +157,7 @@ def state_at(archive: Archive, session: Session, tip: Tip, window: int) -> TurnS
 
     System messages of older turns are there too, also those that the application had removed.
     """
-    view, turns = past(archive, session, tip), cast("dict[int, list[BaseMessage]]", {})
+    view, turns = view_at(archive, session, tip), cast("dict[int, list[BaseMessage]]", {})
     for stored in view.turns(range(max(1, tip.turn - window + 1), tip.turn + 1)):
         if messages := stored_messages(view, stored):
             for message in messages:
@@ -174,17 +174,17 @@ def state_at(archive: Archive, session: Session, tip: Tip, window: int) -> TurnS
     return updated(memory, update)
 
 
-def recovered(
-    state: TurnState, archive: Archive, session: Session, window: int, language: str
-) -> TurnState:
+def recovered(state: TurnState, seen: ArchiveView, window: int, language: str) -> TurnState:
     """Return the state of a run; restore it from the archive by its messages if it has none.
+
+    `seen` is the view of its tip.
 
     Commits history that the archive does not know as turns first, to be found in a language too. A
     state whose turn the user does not have goes on from the session's newest turn. Raises
     `TipNotFoundError` if it is of another archive.
     """
-    tip = tip_of(state)
-    known = archive.at(session, tip).tip() if tip.id else None
+    tip, archive, session = tip_of(state), seen.archive, seen.session
+    known = seen.past.tip
     if known is not None:
         state = state if known == tip else updated(state, tip_update(known))
         return state if known.turn else _adopted(state, archive, session, language)
@@ -234,7 +234,7 @@ def _aligned(
     turns: dict[int, Sequence[BaseMessage]] = {}
     plain, end = stored_form(history), len(history)
     numbers = range(max(1, tip.turn - MOST_TURNS + 1), tip.turn + 1)
-    for turn in reversed(archive.at(session, tip).turns(numbers)):
+    for turn in reversed(archive.load(session, tip).turns(numbers)):
         begin = _before_turn(plain[:end], turn.messages)
         if begin is None:
             break
@@ -272,7 +272,7 @@ def _after_erased(archive: Archive, session: Session, tip: Tip) -> Tip:
     """Return the last turn of the branch if all turns after `tip` are erased, else `tip`."""
     newest, end = archive.newest(session), tip
     while newest is not None and end.turn < newest.turn:
-        after = archive.at(session, newest).turns([end.turn + 1])
+        after = archive.load(session, newest).turns([end.turn + 1])
         if not after or after[0].status != "erased" or after[0].parent != end.id:
             return tip
         end = after[0].tip
@@ -285,7 +285,7 @@ def _by_likelihood(
     """Return the turns that may end a history, those whose last message has the same id first."""
     renamed: dict[Tip, bool] = {}
     for tip in tips:
-        for turn in archive.at(session, tip).turns([tip.turn]):
+        for turn in archive.load(session, tip).turns([tip.turn]):
             if _before_turn(history, turn.messages) is not None:
                 renamed[tip] = _ids(turn.messages[-1:]) != _ids(history[-1:])
     return sorted((tip for tip in tips if tip in renamed), key=renamed.__getitem__)
@@ -303,7 +303,7 @@ def _is_past_of(
     end, has_own_ids, matched = len(history), False, 0
     for last in range(tip.turn, 0, -MOST_TURNS):
         numbers = range(max(1, last - MOST_TURNS + 1), last + 1)
-        turns = archive.at(session, tip).turns(numbers)
+        turns = archive.load(session, tip).turns(numbers)
         for turn in reversed(turns):
             start = _before_turn(history[:end], turn.messages)
             if start is None:

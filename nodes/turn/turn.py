@@ -27,7 +27,7 @@ from ...memory.settings import Settings
 from ...memory.spans import event_of
 from ...memory.state_block import as_stored, calls_sent
 from ...memory.turn import Event, Part, Session, StoredTurn, Tip, first_round, memberships
-from ...memory.view import ArchiveView, fences_of, past
+from ...memory.view import ArchiveView, fences_of, view_at
 from .parts import READ_CACHE_SECONDS, AgentParts, Frame
 from .session import session_of
 from .state import TOLD, Bookkeeping, Memory, TurnState, unpacked, updated
@@ -64,8 +64,10 @@ class TurnCache:
     resumed in another process, the next node loads it again.
     """
 
-    past: ArchiveView
+    view: ArchiveView
     fences: Fences
+    read_at: float = field(default_factory=monotonic)
+    """When the view was loaded; see `READ_CACHE_SECONDS`."""
     began: str = field(default_factory=stamp)
     """When it was loaded: what is committed to its session meanwhile was said at the same time."""
     left: dict[str, tuple[BaseMessage, ...]] = field(default_factory=dict)
@@ -74,7 +76,6 @@ class TurnCache:
         default_factory=dict
     )
     _plan: tuple[Any, Plan | None] | None = None
-    _read: tuple[float, dict[int, StoredTurn]] = field(default_factory=lambda: (0.0, {}))
 
     def plan(self, packed: Mapping[str, Any] | None) -> Plan | None:
         """Return the plan of the state; the nodes unpack it again only where it changed."""
@@ -83,12 +84,14 @@ class TurnCache:
             known = self._plan = packed, Plan.unpacked(packed)
         return known[1]
 
-    def read(self) -> dict[int, StoredTurn]:
-        """Return the committed turns that nodes read, for as long as a turn relies on them."""
-        at, turns = self._read
-        if (now := monotonic()) - at > READ_CACHE_SECONDS:
-            at, turns = self._read = now, {}
-        return turns
+    def seen(self) -> ArchiveView:
+        """Return the view of what was committed before the turn, loaded again now and then."""
+        if (now := monotonic()) - self.read_at > READ_CACHE_SECONDS:
+            self.view, self.read_at = (
+                view_at(self.view.archive, self.view.session, self.view.tip),
+                now,
+            )
+        return self.view
 
     def keep_left(
         self, part: str, left: tuple[BaseMessage, ...], leaving: Sequence[BaseMessage]
@@ -174,10 +177,10 @@ def _saved(state: Mapping[str, Any]) -> dict[str, Any]:
 def memory_at(archive: Archive, session: Session, tip: Tip) -> dict[str, Any]:
     """Return the memory after a turn as it was saved, an empty one before the first turn."""
     place = {"archive": archive.id, "turn": tip.turn, "part": "", **tip_update(tip)}
-    row = archive.at(session, tip).saved()
+    row = archive.load(session, tip).saved()
     state = unpacked(row.state if row else {})
     efforts = effort_state(state)
-    texts = texts_of(efforts, past(archive, session, tip), {})
+    texts = texts_of(efforts, view_at(archive, session, tip), {})
     return {**state, **efforts_update(efforts), **place, "texts": texts}
 
 
@@ -198,7 +201,7 @@ def read_state(
     if not (wrong := state.get("put_right")):
         return state
     session = session_of(state, runtime, parts.settings_of(runtime.context))
-    row = parts.archive.at(session, tip_of(state)).saved()
+    row = parts.archive.load(session, tip_of(state)).saved()
     saved: dict[str, Any] = dict(unpacked(row.state if row else {}))
     keys, now = (*TOLD, "anchor"), cast("dict[str, Any]", state)
     right: dict[str, Any] = {key: {**now.get(key, {})} for key in keys}
@@ -221,7 +224,7 @@ def read_state(
         right["active_effort"] = saved["active_effort"]
     banners = dict.fromkeys([*state.get("banners", ()), *correction(state)])
     efforts = effort_state(updated(state, right))
-    texts = texts_of(efforts, past(parts.archive, session, tip_of(state)), texts)
+    texts = texts_of(efforts, view_at(parts.archive, session, tip_of(state)), texts)
     return updated(state, {**right, "texts": texts, "banners": [*banners]})
 
 
@@ -285,17 +288,24 @@ def load_cache(state: TurnState, parts: AgentParts, session: Session) -> TurnCac
     Raises `SessionNotFoundError` if the thread is another user's, or has no such turn.
     """
     archive = parts.archive
-    with archive.together(READ_CACHE_SECONDS):
-        tip = tip_of(state)
-        is_lost = bool(tip.id) and archive.at(session, tip).tip() is None
-        if is_lost or not archive.owns(session):
-            raise SessionNotFoundError(session.thread)
-        return TurnCache(past(archive, session, tip), fences_of(archive, session, parts.count))
+    tip = tip_of(state)
+    view = view_at(archive, session, tip)
+    if view.past.is_foreign or (tip.id and view.past.tip is None):
+        raise SessionNotFoundError(session.thread)
+    return TurnCache(view, fences_of(archive, session, parts.count))
 
 
 def key_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -> TurnKey:
     """Return by what the nodes of a run know the turn that they run in."""
     return TurnKey(session_of(state, runtime, settings), tip_of(state), state.get("nonce", ""))
+
+
+def keep_view(view: ArchiveView, state: TurnState, parts: AgentParts) -> None:
+    """Keep the view of what was committed before a turn for the nodes of the turn."""
+    key = TurnKey(view.session, tip_of(state), state.get("nonce", ""))
+    cache = TurnCache(view, fences_of(parts.archive, view.session, parts.count))
+    with CACHES:
+        parts.turn_caches[key] = cache
 
 
 def _cache_of(key: TurnKey, state: TurnState, parts: AgentParts) -> TurnCache:
@@ -317,8 +327,7 @@ def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts
     efforts = memberships(state.get("active_effort"), state.get("events", ()))
     now = StoredTurn(number, _with_left(cache, state), at="", efforts=efforts)
     # A turn may run again after its commit; it then follows the turn before it.
-    tip = replace(key.tip, turn=min(key.tip.turn, number - 1))
-    view = replace(cache.past, tip=tip, running=now, read=cache.read())
+    view = replace(cache.seen().as_of(number - 1), running=now)
     return _running_turn(state, parts, frame, cache, view)
 
 
@@ -328,7 +337,7 @@ def _with_left(cache: TurnCache, state: TurnState) -> tuple[BaseMessage, ...]:
     if not last:
         return messages
     if last not in cache.left:
-        view = cache.past
+        view = cache.view
         left = left_rounds(view.archive, view.session, state).messages
         now = StoredTurn(state.get("turn", 0), put_back(messages, left), at="")
         recall = replace(view, running=now).recall  # they may quote the turn itself
@@ -380,7 +389,7 @@ def load_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -
     """
     frame = parts.frame(runtime, state)
     cache = load_cache(state, parts, session_of(state, runtime, frame.settings))
-    return _running_turn(state, parts, frame, cache, cache.past)
+    return _running_turn(state, parts, frame, cache, cache.view)
 
 
 def _running_turn(

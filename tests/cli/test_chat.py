@@ -50,7 +50,7 @@ def statuses(root: str) -> list[str]:
     with DiskArchive(root) as archive:
         tip = archive.newest(SESSION)
         assert tip is not None
-        return [turn.status for turn in archive.at(SESSION, tip).turns(range(1, tip.turn + 1))]
+        return [turn.status for turn in archive.load(SESSION, tip).turns(range(1, tip.turn + 1))]
 
 
 def test_a_conversation_at_a_terminal() -> None:

@@ -120,7 +120,7 @@ def found(place: Place) -> tuple[bool, bool, list[str]]:
     """
     with place.archive() as archive:
         tip = archive.newest(SESSION)
-        (turn, *_) = archive.at(SESSION, tip).turns([2]) if tip else (None,)
+        (turn, *_) = archive.load(SESSION, tip).turns([2]) if tip else (None,)
         gone = turn is None or turn.status == "erased"
         faults = [f"{f.where}: {f.what}" for f in archive.verify(SESSION) if f.fatal] if tip else []
         hits = archive.elsewhere(OTHER, STEMS[0], 5)

@@ -178,7 +178,9 @@ def report(place: Place, durability: Durability) -> dict[str, int]:
         values = state(chat)
         turns = chat.turns(values)
         findings = chat.archive.verify(SESSION)
-        made = [chat.archive.at(SESSION, tip_in(values)).compression(one) for one in efforts(turns)]
+        made = [
+            chat.archive.load(SESSION, tip_in(values)).compression(one) for one in efforts(turns)
+        ]
     gone = {turn for one in erased for turn in one["asked"]}
     told = place.holding({said for one in erased for said in one["said"]})
     return {

@@ -40,10 +40,10 @@ def killed(place: Place, tip: Tip, number: int) -> None:
 def kept(archive: SqlArchive, tip: Tip) -> tuple[object, ...]:
     """Return what the second turn leaves, in what is read, listed, searched and attended."""
     newest = archive.newest(SESSION) or tip
-    found = archive.at(SESSION, newest).search("zebra", 9)
+    found = archive.find(archive.load(SESSION, newest), "zebra", 9)
     return (
         visible(archive, newest),
-        archive.at(SESSION, newest).efforts(9),
+        archive.load(SESSION, newest).efforts(9),
         found,
         archive.attention()._stored(SESSION.user),
         [one for one in archive.verify(SESSION) if one.fatal],

@@ -92,7 +92,7 @@ def test_two_processes_on_one_thread(place: Place) -> None:
 
     with place.archive() as archive:
         tips = archive.tips(SESSION)
-        lines = [archive.at(SESSION, tip).turns(range(1, 9)) for tip in tips]
+        lines = [archive.load(SESSION, tip).turns(range(1, 9)) for tip in tips]
         findings = archive.verify(SESSION)
     # Who begins while the other's question has just come in takes it along, unanswered.
     said = [[text(m) for r in line for m in r.messages if m.type == "human"] for line in lines]

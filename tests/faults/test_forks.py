@@ -69,7 +69,7 @@ def ask(agent: Any, words: str, config: RunnableConfig = THREAD) -> dict[str, An
 def lineage(archive: SqlArchive, values: dict[str, Any]) -> list[str]:
     """Return the first message of every turn that a state can see."""
     tip = tip_in(values)
-    turns = archive.at(Session("", "t"), tip).turns(range(1, tip.turn + 1))
+    turns = archive.load(Session("", "t"), tip).turns(range(1, tip.turn + 1))
     return [text(turn.messages[0]) for turn in turns]
 
 
@@ -182,7 +182,7 @@ def test_new_message_at_every_node(agent: Any, archive: SqlArchive, node: str) -
     found = ask(agent, "next")
 
     tip = tip_in(found)
-    turns = archive.at(Session("", "t"), tip).turns(range(1, tip.turn + 1))
+    turns = archive.load(Session("", "t"), tip).turns(range(1, tip.turn + 1))
     said = [text(m) for turn in turns for m in turn.messages if m.type == "human"]
     assert said == ["one", "open work", "next"]
     assert archive.verify(Session("", "t")) == ()

@@ -1,13 +1,13 @@
 """Long sessions through the real graph, and what each turn of them cost."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from ebbtide import DiskArchive
-from ebbtide.memory.archive.branch import SqlBranch
+from ebbtide.memory.archive.load import Past
 from ebbtide.memory.metrics import Report, report
 from ebbtide.memory.turn import Session, StoredTurn, Tip
 from tests.agents import THREAD, Talk
@@ -19,23 +19,19 @@ class CountingArchive(DiskArchive):
 
     asked = 0
 
-    def at(self, session: Session, tip: Tip) -> "CountingBranch":
-        """Return a branch that counts."""
-        return CountingBranch(self, session, tip)
+    def load(self, session: Session, tip: Tip) -> "CountingPast":
+        """Return a past that counts."""
+        past = super().load(session, tip)
+        return CountingPast(*(getattr(past, one.name) for one in fields(past)))
 
 
-class CountingBranch(SqlBranch):
-    """A branch that counts the records it is asked for."""
+class CountingPast(Past):
+    """A past that counts the turns it is asked for."""
 
-    def __init__(self, archive: CountingArchive, session: Session, tip: Tip) -> None:
-        """Count for an archive."""
-        super().__init__(archive._reader, session, tip)
-        self.archive = archive
-
-    def turns(self, numbers: Sequence[int], *, commands: bool = False) -> tuple[StoredTurn, ...]:
+    def turns(self, numbers: Sequence[int]) -> tuple[StoredTurn, ...]:
         """Count, and read."""
-        self.archive.asked += len(numbers)
-        return super().turns(numbers, commands=commands)
+        CountingArchive.asked += len(numbers)
+        return super().turns(numbers)
 
 
 @dataclass
@@ -51,15 +47,15 @@ class Life:
 
     def live(self, turns: Sequence[Turn]) -> None:
         """Go through the turns."""
-        serializer, archive = JsonPlusSerializer(), self.chat.archive
-        assert isinstance(archive, CountingArchive)
+        serializer = JsonPlusSerializer()
+        assert isinstance(self.chat.archive, CountingArchive)
         for turn in turns:
-            archive.asked = 0
+            CountingArchive.asked = 0
             self.state = self.chat.say(turn.said, durability="exit")
             self.totals.append(self.state["memory"]["context_report"]["total"])
             kept = self.chat.agent.get_state(THREAD).values
             self.state_bytes.append(len(serializer.dumps_typed(kept)[1]))
-            self.records_read.append(archive.asked)
+            self.records_read.append(CountingArchive.asked)
 
     @property
     def costs(self) -> tuple[list[int], ...]:

@@ -85,7 +85,7 @@ def quoted(state: dict[str, Any]) -> dict[str, int]:
 def stored(chat: Talk, state: dict[str, Any]) -> Compression | None:
     """Return what stands for the older turns of the effort, as a state sees it."""
     tip = tip_in(state)
-    return chat.archive.at(Session("", "t"), tip).compression("shop")
+    return chat.archive.load(Session("", "t"), tip).compression("shop")
 
 
 def talked(chat: Talk, turns: int, said: dict[int, str] | None = None) -> list[dict[str, Any]]:

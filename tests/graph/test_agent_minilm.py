@@ -57,7 +57,7 @@ def found(stored: tuple[Archive, Tip], embedder: Embedder, query: str) -> list[s
     """Return what a query finds with the default floor, best first, what is weak too."""
     archive, tip = stored
     meaning = embedder.meaning(query, Settings().semantic_floor)
-    return [one.effort for one in archive.at(SESSION, tip).search(query, 5, meaning)]
+    return [one.effort for one in archive.find(archive.load(SESSION, tip), query, 5, meaning)]
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ def test_graph_around_keeps_the_data(tmp_path: Path) -> None:
     state = outer.invoke({"messages": "Really?"}, THREAD)
 
     assert state["messages"][0].content == asking(IMAGE).content
-    (turn, _) = chat.archive.at(
+    (turn, _) = chat.archive.load(
         Session("", "t", "agent"), chat.archive.tips(Session("", "t", "agent"))[0]
     ).turns([1, 2])
     assert DATA not in str(turn)

@@ -62,7 +62,7 @@ def killed(root: Path, after: str, turns: int = 2) -> Talk:
 def stored(archive: DiskArchive) -> set[str]:
     """Return what the user said in any turn of any branch."""
     tips = archive.tips(SESSION)
-    turns = [r for tip in tips for r in archive.at(SESSION, tip).turns(range(1, tip.turn + 1))]
+    turns = [r for tip in tips for r in archive.load(SESSION, tip).turns(range(1, tip.turn + 1))]
     return {text(m) for r in turns for m in r.messages if m.type == "human"}
 
 

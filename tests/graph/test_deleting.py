@@ -246,7 +246,7 @@ def test_a_new_thread_of_the_same_id_begins_afresh(tmp_path: Path) -> None:
     with on_files(tmp_path) as chat, DiskArchive(tmp_path / "archive", durable=False) as other:
         tip = other.newest(ANN)
         assert tip is not None
-        assert len(other.at(ANN, tip).turns([1, 2])) == 2
+        assert len(other.load(ANN, tip).turns([1, 2])) == 2
         delete_session(chat.agent, of("ann", "one"))
 
         states = [chat.say(words, of("ann", "one")) for words in ("A new one.", "And on.")]
@@ -255,8 +255,8 @@ def test_a_new_thread_of_the_same_id_begins_afresh(tmp_path: Path) -> None:
         assert chat.said(states[-1]) == ["A new one.", "And on."]
         new = other.newest(ANN)
         assert new is not None
-        assert other.at(ANN, new).tip() == new
-        assert [r.messages[0].content for r in other.at(ANN, new).turns([1, 2])] == [
+        assert other.load(ANN, new).tip == new
+        assert [r.messages[0].content for r in other.load(ANN, new).turns([1, 2])] == [
             *("A new one.", "And on.")
         ]
         assert traces(tmp_path) == []

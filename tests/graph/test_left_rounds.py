@@ -89,7 +89,7 @@ def stones(messages: Any) -> list[int]:
 def records(chat: Talk) -> list[StoredTurn]:
     """Return the last turn of each branch."""
     tips = chat.archive.tips(SESSION)
-    return [turn for tip in tips for turn in chat.archive.at(SESSION, tip).turns([tip.turn])]
+    return [turn for tip in tips for turn in chat.archive.load(SESSION, tip).turns([tip.turn])]
 
 
 def part_of(values: dict[str, Any]) -> str:

@@ -71,7 +71,7 @@ def called(server: OpenAIServer, request: int) -> list[str]:
 
 def kept(root: Path, state: dict[str, Any], turn: int) -> tuple[BaseMessage, ...]:
     """Return the messages of a turn as the archive has them."""
-    (stored,) = DiskArchive(root).at(Session("", "t"), tip_in(state)).turns([turn])
+    (stored,) = DiskArchive(root).load(Session("", "t"), tip_in(state)).turns([turn])
     return stored.messages
 
 

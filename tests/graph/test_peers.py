@@ -34,7 +34,7 @@ def turns(archive: DiskArchive, namespace: str) -> list[list[StoredTurn]]:
     """Return the turns of an agent inside the graph, branch by branch."""
     session = Session("", "t", namespace)
     return [
-        [*archive.at(session, tip).turns(range(1, tip.turn + 1))]
+        [*archive.load(session, tip).turns(range(1, tip.turn + 1))]
         for tip in sorted(archive.tips(session), key=lambda tip: tip.turn)
     ]
 
@@ -139,7 +139,7 @@ def test_supervisor_itself(tmp_path: Path, entry: str, mode: Any) -> None:
 
     tip = archive.newest(Session("", "t", "supervisor"))
     assert tip is not None
-    turns = archive.at(Session("", "t", "supervisor"), tip).turns(range(1, tip.turn + 1))
+    turns = archive.load(Session("", "t", "supervisor"), tip).turns(range(1, tip.turn + 1))
     assert asked([*turns]) == questions
     said = [text(message) for turn in turns for message in turn.messages]
     assert said.count("In Lyon.") == 3

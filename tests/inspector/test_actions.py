@@ -85,7 +85,7 @@ def test_erase(archive: SqlArchive, agent: Any) -> None:
 
     assert answer.json()["turn"] == 2
     session = Session("ann", "t/1")
-    assert [turn.status for turn in archive.at(session, tip_of(archive)).turns([2])] == ["erased"]
+    assert [turn.status for turn in archive.load(session, tip_of(archive)).turns([2])] == ["erased"]
     questions = [m.text for m in agent.get_state(THREAD).values["messages"] if m.type == "human"]
     assert not any("3600" in question for question in questions)
 

@@ -134,7 +134,8 @@ class Conversation:
         """What tools work on in the running turn."""
         efforts = memberships(self.state.active, self.state.events)
         running = StoredTurn(self.state.turn, self.messages, at="", efforts=efforts)
-        view = ArchiveView(self.archive, self.session, self.tip, running)
+        past = self.archive.load(self.session, self.tip)
+        view = ArchiveView(self.archive, self.session, past, running)
         return RunningTurn(
             self.state,
             view,

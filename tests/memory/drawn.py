@@ -16,7 +16,7 @@ from ebbtide.memory.context.changes import new_plan
 from ebbtide.memory.context.fit import WorkingContext
 from ebbtide.memory.efforts import happened
 from ebbtide.memory.tokens import count
-from ebbtide.memory.view import past
+from ebbtide.memory.view import view_at
 from tests.memory.contexts import take
 from tests.memory.conversations import SESSION, Conversation, call, count_words
 
@@ -100,7 +100,7 @@ def compress(
     talk: Conversation, effort: str, recent: int, items: Sequence[Item], background: str
 ) -> None:
     """Let a compression stand for all but the recent turns of an effort, if it is open."""
-    view = past(talk.archive, SESSION, talk.tip)
+    view = view_at(talk.archive, SESSION, talk.tip)
     turns, old = view.log_turns(effort), view.compression(effort)
     through = ([0, *turns][: max(1, len(turns) + 1 - recent)])[-1]
     newest = max(through, old.through if old else 0)

@@ -30,5 +30,5 @@ def conclude(before: Conversation, name: str, summary: str, keyword: str = "auth
 
 def archived(talk: Conversation) -> str:
     """Return all that the archive holds of the turns of a conversation."""
-    turns = talk.archive.at(talk.session, talk.tip).turns(range(1, talk.tip.turn + 1))
+    turns = talk.archive.load(talk.session, talk.tip).turns(range(1, talk.tip.turn + 1))
     return repr(turns)

@@ -164,7 +164,7 @@ def test_an_id_counts_wherever_it_stands_in_a_long_message(talk: Conversation) -
 @pytest.mark.parametrize("cached", [2_000, 1])
 def test_a_long_message_names_an_evicted_effort(talk: Conversation, cached: int) -> None:
     """However many efforts the session has: their names are cached only if they are few."""
-    talk.patch.setattr("ebbtide.memory.archive.lineage._MOST_NAMES", cached)
+    talk.patch.setattr("ebbtide.memory.archive.load._MOST_NAMES", cached)
     talk.follow([[]] * 5)
 
     assert referenced(talk, IN_THE_MIDDLE.format("auth-bug, css")) == ["auth-bug", "css"]
@@ -257,7 +257,7 @@ def test_the_cost_does_not_grow_with_the_number_of_efforts(
 ) -> None:
     """Twice the efforts take as many statements, rows and keywords."""
     # The session has more names than are cached, since cached ones would be read only once.
-    monkeypatch.setattr("ebbtide.memory.archive.lineage._MOST_NAMES", 50)
+    monkeypatch.setattr("ebbtide.memory.archive.load._MOST_NAMES", 50)
     monkeypatch.setattr("ebbtide.memory.references._COMPARED", 50)
     few, many = cost(tmp_path / "few", 100), cost(tmp_path / "many", 200)
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, HumanMessage
 
-from ebbtide.memory.archive.protocol import Archive, Branch, Found
+from ebbtide.memory.archive.load import Past
+from ebbtide.memory.archive.protocol import Archive, Found
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.search.embeddings import QueryEmbedding
 from ebbtide.memory.turn import Event, Session, StoredTurn, Tip
@@ -56,19 +57,23 @@ def texts(turns: Sequence[StoredTurn]) -> list[str]:
 
 def effort_in(archive: Archive, session: Session, tip: Tip, name: str) -> Effort | None:
     """Return an effort as `tip` sees it, None if it does not."""
-    return next(iter(archive.at(session, tip).efforts_named([name])), None)
+    return next(iter(archive.load(session, tip).efforts_named([name])), None)
 
 
 def best_of_each(
-    branch: Branch, query: str, limit: int, meaning: QueryEmbedding | None = None
+    archive: Archive,
+    past: Past,
+    query: str,
+    limit: int,
+    meaning: QueryEmbedding | None = None,
 ) -> tuple[Found, ...]:
     """Return the best passage of each effort and ambient turn that a query finds."""
     best: dict[str | int, Found] = {}
-    for hit in branch.search(query, sys.maxsize, meaning):
+    for hit in archive.find(past, query, sys.maxsize, meaning):
         best.setdefault(hit.turn if hit.effort is None else hit.effort, hit)
     return tuple(best.values())[:limit]
 
 
 def visible(archive: Archive, tip: Tip, session: Session = SESSION) -> list[str]:
     """Return what the user said in each turn that `tip` sees."""
-    return texts(archive.at(session, tip).turns(range(1, tip.turn + 1)))
+    return texts(archive.load(session, tip).turns(range(1, tip.turn + 1)))

@@ -33,7 +33,7 @@ def said(chat: Talk) -> list[str]:
     """Return what the user said in the newest branch."""
     tip = chat.archive.newest(SESSION)
     assert tip is not None
-    turns = chat.archive.at(SESSION, tip).turns(range(1, tip.turn + 1))
+    turns = chat.archive.load(SESSION, tip).turns(range(1, tip.turn + 1))
     return [str(turn.messages[0].content) for turn in turns]
 
 
@@ -161,7 +161,7 @@ def test_what_was_said_before_is_adopted(tmp_path: Path, schema: Any) -> None:
 
     tip = chat.archive.newest(SESSION)
     assert tip is not None
-    turns = chat.archive.at(SESSION, tip).turns(range(1, tip.turn + 1))
+    turns = chat.archive.load(SESSION, tip).turns(range(1, tip.turn + 1))
     texts = [message.content for turn in turns for message in turn.messages]
     expected = ["Who is there?", "Another agent.", "go on", "yes", "And more.", "on", "yes"]
     assert texts == expected

@@ -80,7 +80,7 @@ def test_every_tool_works_by_hand(tmp_path: Path) -> None:
 def done_by_hand(chat: Talk) -> list[StoredTurn]:
     """Return the commands that the thread's state can see."""
     tip = tip_in(state_of(chat))
-    commits = chat.archive.at(SESSION, tip).turns(range(tip.turn + 1), commands=True)
+    commits = chat.archive.load(SESSION, tip).commits(range(tip.turn + 1))
     return [turn for turn in commits if turn.status == "command"]
 
 
@@ -442,7 +442,7 @@ def test_a_killed_command_is_there_once(tmp_path: Path, begin: Any, *, before: b
     assert died
     assert chat.said(state) == ["work", "more work", "on"]
     assert [*state["memory"]["summaries"]] == ["a"]
-    assert len(chat.archive.at(SESSION, tip_in(state)).turns([1, 2, 3], commands=True)) == 4
+    assert len(chat.archive.load(SESSION, tip_in(state)).commits([1, 2, 3])) == 4
     assert chat.archive.verify(SESSION) == ()
 
 

@@ -163,7 +163,7 @@ def test_undoing_an_unfinished_turn_archives_its_blocks(tmp_path: Path) -> None:
     session = Session("", "t")
     tip = chat.archive.newest(session)
     assert tip is not None
-    (turn,) = chat.archive.at(session, tip).turns([1])
+    (turn,) = chat.archive.load(session, tip).turns([1])
     assert (text(turn.messages[1]), turn.status) == (said("of the turn"), "aborted")
 
 

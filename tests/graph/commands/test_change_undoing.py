@@ -45,7 +45,9 @@ def lived(root: Path, turns: int = 3, **options: Any) -> Talk:
 def stored(chat: Talk) -> set[str]:
     """Return what the user said in any turn of any branch."""
     tips = chat.archive.tips(SESSION)
-    turns = [r for tip in tips for r in chat.archive.at(SESSION, tip).turns(range(1, tip.turn + 1))]
+    turns = [
+        r for tip in tips for r in chat.archive.load(SESSION, tip).turns(range(1, tip.turn + 1))
+    ]
     return {text(m) for r in turns for m in r.messages if m.type == "human"}
 
 
@@ -169,7 +171,7 @@ def test_a_turn_that_only_waits_for_the_archive_is_kept_whole(tmp_path: Path) ->
     tip = chat.archive.newest(SESSION)
     assert tip is not None
     assert turn == 1
-    assert [r.status for r in chat.archive.at(SESSION, tip).turns([2])] == ["done"]
+    assert [r.status for r in chat.archive.load(SESSION, tip).turns([2])] == ["done"]
 
 
 def test_a_message_whose_turn_could_not_begin_is_left_behind(tmp_path: Path) -> None:

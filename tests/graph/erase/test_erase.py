@@ -736,9 +736,9 @@ def test_archive_opened_by_two(tmp_path: Path) -> None:
         values = chat.agent.get_state(THREAD).values
         with DiskArchive(tmp_path / "archive", durable=False) as other:
             session, tip = Session("", "t"), chat.turns(values)[-1].tip
-            assert other.at(session, tip).search("Marion harbour", 9) != ()
+            assert other.find(other.load(session, tip), "Marion harbour", 9) != ()
 
             erase(chat.agent, THREAD, 2)
 
-            assert [r.status for r in other.at(session, tip).turns([2])] == ["erased"]
-            assert other.at(session, tip).search("Marion harbour", 9) == ()
+            assert [r.status for r in other.load(session, tip).turns([2])] == ["erased"]
+            assert other.find(other.load(session, tip), "Marion harbour", 9) == ()

@@ -107,7 +107,7 @@ def test_nothing_of_the_text_is_left(tmp_path: Path, schema: Any, turn: int) -> 
         state = outer.invoke({"messages": "on"}, THREAD)
         counted_later = runs(outer)
         (tip,) = chat.archive.tips(SESSION)
-        turns = chat.archive.at(SESSION, tip).turns(range(1, 5))
+        turns = chat.archive.load(SESSION, tip).turns(range(1, 5))
     said = [words for at, words in enumerate(WORDS, 1) if at != turn]
     assert (before != [], left, report.turn) == (True, [], turn)
     assert [m.text for m in kept.values["messages"] if m.type == "human"] == said

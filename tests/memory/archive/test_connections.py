@@ -68,7 +68,7 @@ def test_closed_while_a_thread_reads(tmp_path: Path) -> None:
     thread.join()
 
     assert (during != [], unclosed.opened(tmp_path)) == (True, [])
-    assert len(archive.at(SESSION, tip).turns([1])) == 1
+    assert len(archive.load(SESSION, tip).turns([1])) == 1
     archive.close()
     assert unclosed.opened(tmp_path) == []
 
@@ -114,8 +114,8 @@ def test_forked_while_in_use(request: pytest.FixtureRequest, tmp_path: Path, kin
         tip = commit_all(archive, [turn(1)])
 
         def read() -> None:
-            with archive.together():
-                turns.append(len(archive.at(SESSION, tip).turns([1])))
+            with archive.database.reading():
+                turns.append(len(archive.load(SESSION, tip).turns([1])))
                 reading.set()
                 forked.wait()
                 turns.append(len(archive.users()))

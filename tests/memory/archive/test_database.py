@@ -417,7 +417,7 @@ def test_failure_beside_what_is_read_together(archive: SqlArchive) -> None:
     with archive.database.writing() as connection:
         connection.exec_driver_sql("DROP TABLE ebbtide_memories")
 
-    with archive.together():
+    with archive.database.reading():
         assert visible(archive, tip) == ["question 1"]
         with pytest.raises(AttentionError, match="lacks a part"):
             archive.attention().suppressed("ann", now=NOW)

@@ -33,7 +33,7 @@ def test_a_line_has_the_whole_turn(disk: SqlArchive, tmp_path: Path) -> None:
     export(disk, SESSION, tmp_path / "out")
 
     assert [line["turn"] for line in lines(tmp_path / "out" / RAW)] == [1]
-    first, second = disk.at(SESSION, tip).turns([1, 2])
+    first, second = disk.load(SESSION, tip).turns([1, 2])
     assert lines(tmp_path / "out/efforts/a.jsonl")[0] == {
         "turn": 2,
         "id": second.id,

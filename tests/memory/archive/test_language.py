@@ -16,7 +16,9 @@ def test_a_turn_is_found_by_the_language_that_was_set_for_it(archive: SqlArchive
 
     def found(language: str) -> set[int]:
         when = When(language=language)
-        return {hit.turn for hit in archive.at(SESSION, tip).search("taloista", 9, when=when)}
+        return {
+            hit.turn for hit in archive.find(archive.load(SESSION, tip), "taloista", 9, when=when)
+        }
 
     before = found("finnish"), found("english")
     archive.erase(SESSION, tip, 1)

@@ -61,7 +61,7 @@ def ranked(archive: SqlArchive, embedder: Embedder | None, digits: int = 9) -> l
     return [
         [
             (hit.effort, hit.turn, round(hit.score, digits), sorted(hit.said))
-            for hit in archive.at(SESSIONS[0], tip).search(query, 20, meaning)
+            for hit in archive.find(archive.load(SESSIONS[0], tip), query, 20, meaning)
         ]
         for query, meaning in zip(QUERIES, meanings, strict=True)
     ]

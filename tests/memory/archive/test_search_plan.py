@@ -24,7 +24,7 @@ def test_search_reads_no_whole_run(tmp_path: Path) -> None:
             "before_cursor_execute",
             lambda *sent: asked.append((sent[2], sent[3])),
         )
-        found = archive.at(SESSION, tip).search("Which port?", 5)
+        found = archive.find(archive.load(SESSION, tip), "Which port?", 5)
         with archive.database.reading() as connection:
             steps = [
                 row.detail

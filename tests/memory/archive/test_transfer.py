@@ -158,7 +158,7 @@ def test_what_was_erased_since_is_not_brought_back(
     with pytest.raises(ArchiveError, match=r"\(turn 2 "):
         copy(another, archive)
 
-    assert archive.at(SESSION, tip).turns([2])[0].status == "erased"
+    assert archive.load(SESSION, tip).turns([2])[0].status == "erased"
 
 
 def test_memories_of_no_session_are_copied(archive: SqlArchive, another: SqlArchive) -> None:

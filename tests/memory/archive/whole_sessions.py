@@ -67,15 +67,15 @@ def seen_by_tips(archive: SqlArchive, session: Session) -> list[object]:
     return [
         (
             tip,
-            archive.at(session, tip).turns(range(1, tip.turn + 1)),
-            archive.at(session, tip).turns_of(None, 100),
-            archive.at(session, tip).efforts(100),
-            [archive.at(session, tip).compression(name) for name in ("a", "b", "🌊")],
+            archive.load(session, tip).turns(range(1, tip.turn + 1)),
+            archive.load(session, tip).ambient(100),
+            archive.load(session, tip).efforts(100),
+            [archive.load(session, tip).compression(name) for name in ("a", "b", "🌊")],
             [
                 (hit.effort, hit.turn)
-                for hit in archive.at(session, tip).search("login question", 9)
+                for hit in archive.find(archive.load(session, tip), "login question", 9)
             ],
-            archive.at(session, tip).saved(),
+            archive.load(session, tip).saved(),
         )
         for tip in archive.tips(session)
     ]

@@ -17,7 +17,6 @@ from ebbtide.memory.attention.law import Attention, Memory
 from ebbtide.memory.attention.redis import RedisAttention
 from ebbtide.memory.errors import AttentionError
 from tests.memory.remembering import ids
-from tests.memory.turns import SESSION, START, turn
 from tests.redis_server import RedisServer
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -97,19 +96,6 @@ def test_readers_ask_redis(archive: DiskArchive, attention: RedisAttention) -> N
     attention.changed("ann")
 
     assert (ids(before), ids(beside), pruned) == ([A.id], [A.id], 0)
-    assert ids(attention.top("ann", 9, now=NOW)) == [A.id, B.id]
-
-
-def test_a_change_since_the_turn_began_to_read_is_cached(
-    archive: DiskArchive, client: Redis, attention: RedisAttention
-) -> None:
-    """What another process changed after the moment that a turn reads is in the cache it builds."""
-    archive.commit(SESSION, START, turn(1))
-    with archive.together(), DiskArchive(archive.root) as elsewhere:
-        archive.newest(SESSION)
-        RedisAttention(client, elsewhere.attention()).add("ann", B, now=NOW)
-        attention.top("ann", 9, now=NOW)
-
     assert ids(attention.top("ann", 9, now=NOW)) == [A.id, B.id]
 
 

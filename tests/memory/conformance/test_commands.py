@@ -38,9 +38,9 @@ def test_command_takes_no_number(archive: Archive) -> None:
 
     assert [one.number for one in (first, done, second)] == [1, 1, 2]
     assert second.parent == done.id
-    assert archive.at(SESSION, second.tip).turns([0, 1, 2]) == (first, second)
-    assert archive.at(SESSION, second.tip).turns([0, 1, 2], commands=True) == (first, done, second)
-    assert archive.at(SESSION, second.tip).ids([1, 2]) == {1: first.id, 2: second.id}
+    assert archive.load(SESSION, second.tip).turns([0, 1, 2]) == (first, second)
+    assert archive.load(SESSION, second.tip).commits([0, 1, 2]) == (first, done, second)
+    assert archive.load(SESSION, second.tip).ids([1, 2]) == {1: first.id, 2: second.id}
 
 
 def test_command_before_the_first_turn(archive: Archive) -> None:
@@ -50,7 +50,7 @@ def test_command_before_the_first_turn(archive: Archive) -> None:
 
     assert (done.number, first.number) == (0, 1)
     assert archive.newest(SESSION) == first.tip
-    assert archive.at(SESSION, first.tip).turns([0], commands=True) == (done,)
+    assert archive.load(SESSION, first.tip).commits([0]) == (done,)
     assert archive.verify(SESSION) == ()
 
 
@@ -63,7 +63,7 @@ def test_command_changes_efforts_from_its_tip_on(archive: Archive) -> None:
     seen = [effort_in(archive, SESSION, one.tip, "a") is not None for one in (first, done, second)]
 
     assert seen == [False, True, True]
-    assert [archive.at(SESSION, one.tip).efforts(9).total for one in (first, done, second)] == [
+    assert [archive.load(SESSION, one.tip).efforts(9).total for one in (first, done, second)] == [
         0,
         1,
         1,
@@ -78,9 +78,9 @@ def test_command_is_no_ambient_turn_and_in_no_log(archive: Archive) -> None:
         SESSION, tip, command(concluded("a", "Renewed the certificate."), after=2)
     )
 
-    assert archive.at(SESSION, done.tip).turns_of(None, 9) == (2,)
-    assert archive.at(SESSION, done.tip).turns_of("a") == (1,)
-    found = best_of_each(archive.at(SESSION, done.tip), "certificate", 9)
+    assert archive.load(SESSION, done.tip).ambient(9) == (2,)
+    assert archive.load(SESSION, done.tip).turns_of("a") == (1,)
+    found = best_of_each(archive, archive.load(SESSION, done.tip), "certificate", 9)
     assert [hit.effort for hit in found] == ["a"]
 
 
@@ -107,7 +107,7 @@ def test_branches_see_their_own_commands(archive: Archive) -> None:
 
     assert effort_in(archive, SESSION, second.tip, "a") is None
     assert effort_in(archive, SESSION, other.tip, "a") is not None
-    assert archive.at(SESSION, other.tip).turns([1, 2], commands=True) == (first, done, other)
+    assert archive.load(SESSION, other.tip).commits([1, 2]) == (first, done, other)
     assert visible(archive, other.tip) == ["question 1", "beside"]
 
 
@@ -117,10 +117,10 @@ def test_state_after_a_command(archive: Archive) -> None:
     done = archive.commit(SESSION, first.tip, command(opened("a")))
     second = archive.commit(SESSION, done.tip, replace(turn(2), state={"after": 2}))
 
-    found = [archive.at(SESSION, tip).saved() for tip in (first.tip, done.tip, second.tip)]
+    found = [archive.load(SESSION, tip).saved() for tip in (first.tip, done.tip, second.tip)]
 
     assert [saved and saved.state["after"] for saved in found] == [0, 1, 2]
-    earlier = archive.at(SESSION, Tip(1, second.id)).saved()
+    earlier = archive.load(SESSION, Tip(1, second.id)).saved()
     assert earlier is not None
     assert earlier.tip == done.tip
 
@@ -172,7 +172,7 @@ def test_copied_session_keeps_its_commands(archive: InMemoryArchive) -> None:
 
     with InMemoryArchive() as target:
         copy(archive, target)
-        assert target.at(SESSION, second.tip).turns([1, 2], commands=True) == (first, done, second)
+        assert target.load(SESSION, second.tip).commits([1, 2]) == (first, done, second)
         assert target.verify(SESSION) == ()
 
 

@@ -30,7 +30,7 @@ def test_compression_is_read_back_as_it_was_stored(archive: Archive) -> None:
     chinese = Item(Kind.CONSTRAINT, "端口不能改。\n“绝不”", 2, superseded_by=PORT.key)
     stored = archive.commit_compression(SESSION, tip, made(tip, PORT, chinese))
 
-    assert archive.at(SESSION, tip).compression("a") == stored == made(tip, PORT, chinese)
+    assert archive.load(SESSION, tip).compression("a") == stored == made(tip, PORT, chinese)
 
 
 def test_there_is_none_before_one_is_made(archive: Archive) -> None:
@@ -38,10 +38,10 @@ def test_there_is_none_before_one_is_made(archive: Archive) -> None:
     tip = talked(archive)
     archive.commit_compression(SESSION, tip, made(tip))
 
-    assert archive.at(SESSION, tip).compression("b") is None
-    assert archive.at(SESSION, Tip(2, tip.id)).compression("a") is None
-    assert archive.at(Session("eve", SESSION.thread), tip).compression("a") is None
-    assert archive.at(Session("eve", "unknown"), tip).compression("a") is None
+    assert archive.load(SESSION, tip).compression("b") is None
+    assert archive.load(SESSION, Tip(2, tip.id)).compression("a") is None
+    assert archive.load(Session("eve", SESSION.thread), tip).compression("a") is None
+    assert archive.load(Session("eve", "unknown"), tip).compression("a") is None
 
 
 def test_retry_keeps_the_first_one(archive: Archive) -> None:
@@ -51,7 +51,7 @@ def test_retry_keeps_the_first_one(archive: Archive) -> None:
 
     again = archive.commit_compression(SESSION, tip, made(tip, NEWER))
 
-    assert again == first == archive.at(SESSION, tip).compression("a")
+    assert again == first == archive.load(SESSION, tip).compression("a")
 
 
 def test_newest_one_counts_and_older_turns_see_the_older(archive: Archive) -> None:
@@ -61,8 +61,8 @@ def test_newest_one_counts_and_older_turns_see_the_older(archive: Archive) -> No
     after = talked(archive, 5, before)
     second = archive.commit_compression(SESSION, after, made(after, NEWER, through=3))
 
-    assert archive.at(SESSION, before).compression("a") == first
-    assert archive.at(SESSION, after).compression("a") == second
+    assert archive.load(SESSION, before).compression("a") == first
+    assert archive.load(SESSION, after).compression("a") == second
 
 
 def test_branches_see_their_own_and_what_was_before_them(archive: Archive) -> None:
@@ -73,8 +73,8 @@ def test_branches_see_their_own_and_what_was_before_them(archive: Archive) -> No
     right = commit_all(archive, [turn(4, "right", ["a"])], tip)
     own = archive.commit_compression(SESSION, left, made(left, NEWER, through=3))
 
-    assert archive.at(SESSION, left).compression("a") == own
-    assert archive.at(SESSION, right).compression("a") == shared
+    assert archive.load(SESSION, left).compression("a") == own
+    assert archive.load(SESSION, right).compression("a") == shared
 
 
 def test_two_branches_keep_one_each_for_the_same_turn(archive: Archive) -> None:
@@ -85,8 +85,8 @@ def test_two_branches_keep_one_each_for_the_same_turn(archive: Archive) -> None:
     first = archive.commit_compression(SESSION, left, made(left, PORT))
     second = archive.commit_compression(SESSION, right, made(right, NEWER))
 
-    assert archive.at(SESSION, left).compression("a") == first
-    assert archive.at(SESSION, right).compression("a") == second
+    assert archive.load(SESSION, left).compression("a") == first
+    assert archive.load(SESSION, right).compression("a") == second
 
 
 def test_one_made_for_another_turn_is_refused(archive: Archive) -> None:
@@ -106,7 +106,7 @@ def test_erased_turn_leaves_the_compressions_that_were_made_from_it(archive: Arc
 
     archive.erase(SESSION, tip, 2)
 
-    after = archive.at(SESSION, tip).compression("a")
+    after = archive.load(SESSION, tip).compression("a")
     assert after is not None
     assert after.items == (PORT, other)
     assert (after.background, after.stale, after.through) == ("", True, 2)
@@ -120,4 +120,4 @@ def test_erasing_what_was_not_compressed_changes_no_compression(archive: Archive
     archive.erase(SESSION, tip, 3)
     archive.erase(SESSION, tip, 4)
 
-    assert archive.at(SESSION, tip).compression("a") == kept
+    assert archive.load(SESSION, tip).compression("a") == kept

@@ -46,11 +46,11 @@ def test_list_goes_on_after_efforts_that_nobody_asked_for_by_name(archive: Archi
     events = [opened(name) for name in "abc"]
     tip = commit_all(archive, [turn(1, "no secret"), turn(2, efforts=["a"], events=events)])
     archive.erase(SESSION, tip, 1)  # all is read anew
-    archive.at(SESSION, tip).efforts(3)
+    archive.load(SESSION, tip).efforts(3)
 
     tip = archive.commit(SESSION, tip, turn(3, efforts=["a"], events=[concluded("a", "Done.")])).tip
 
-    listed = archive.at(SESSION, tip).efforts(3)
+    listed = archive.load(SESSION, tip).efforts(3)
     assert ([effort.id for effort in listed.efforts], listed.total) == (["a", "c", "b"], 3)
 
 
@@ -71,14 +71,14 @@ def test_unknown_effort_is_none(archive: Archive) -> None:
 
     assert effort_in(archive, SESSION, tip, "b") is None
     assert effort_in(archive, SESSION, tip, "\ud800") is None
-    assert archive.at(SESSION, tip).turns_of("b") == ()
+    assert archive.load(SESSION, tip).turns_of("b") == ()
 
 
 def test_turns_of_an_effort(archive: Archive) -> None:
     """The turns of an effort are those that belong to it, ascending."""
     tip = commit_all(archive, life())
 
-    assert archive.at(SESSION, tip).turns_of("a") == (1, 2, 4)
+    assert archive.load(SESSION, tip).turns_of("a") == (1, 2, 4)
 
 
 def test_turn_of_two_efforts_is_in_both(archive: Archive) -> None:
@@ -86,8 +86,10 @@ def test_turn_of_two_efforts_is_in_both(archive: Archive) -> None:
     events = [concluded("a", "Done."), opened("b")]
     tip = commit_all(archive, [turn(1, efforts=["b", "a"], events=events)])
 
-    assert archive.at(SESSION, tip).turns_of("a") == archive.at(SESSION, tip).turns_of("b") == (1,)
-    assert archive.at(SESSION, tip).turns_of(None, 9) == ()
+    assert (
+        archive.load(SESSION, tip).turns_of("a") == archive.load(SESSION, tip).turns_of("b") == (1,)
+    )
+    assert archive.load(SESSION, tip).ambient(9) == ()
 
 
 def test_list_is_newest_first_and_bounded(archive: Archive) -> None:
@@ -95,7 +97,7 @@ def test_list_is_newest_first_and_bounded(archive: Archive) -> None:
     turns = [turn(n, efforts=[f"e{n}"], events=[opened(f"e{n}")]) for n in range(1, 6)]
     tip = commit_all(archive, [*turns, turn(6, events=[concluded("e2", "Done.")])])
 
-    found = archive.at(SESSION, tip).efforts(3)
+    found = archive.load(SESSION, tip).efforts(3)
 
     assert [effort.id for effort in found.efforts] == ["e2", "e5", "e4"]
     assert found.total == 5
@@ -106,20 +108,20 @@ def test_list_of_no_efforts(archive: Archive) -> None:
     tip = commit_all(archive, [turn(1)])
 
     assert (
-        archive.at(SESSION, tip).efforts(3).efforts,
-        archive.at(SESSION, tip).efforts(3).total,
+        archive.load(SESSION, tip).efforts(3).efforts,
+        archive.load(SESSION, tip).efforts(3).total,
     ) == (
         (),
         0,
     )
-    assert archive.at(SESSION, START).efforts(3).total == 0
+    assert archive.load(SESSION, START).efforts(3).total == 0
 
 
 def test_other_events_change_no_effort(archive: Archive) -> None:
     """Events that are no status change make no effort."""
     tip = commit_all(archive, [turn(1, events=[{"type": "expanded", "effort": "a"}])])
 
-    assert archive.at(SESSION, tip).efforts(3).total == 0
+    assert archive.load(SESSION, tip).efforts(3).total == 0
 
 
 @pytest.mark.parametrize(
@@ -130,7 +132,9 @@ def test_any_name_is_kept(archive: Archive, name: str) -> None:
     """Whatever an effort is called, its turns and its texts are found again."""
     tip = commit_all(archive, [turn(1, efforts=[name], events=[opened(name)]), turn(2)])
 
-    assert archive.at(SESSION, tip).turns_of(name) == (1,)
-    assert archive.at(SESSION, tip).efforts(2).efforts[0].id == name
-    assert effort_in(archive, SESSION, tip, name) == archive.at(SESSION, tip).efforts(2).efforts[0]
+    assert archive.load(SESSION, tip).turns_of(name) == (1,)
+    assert archive.load(SESSION, tip).efforts(2).efforts[0].id == name
+    assert (
+        effort_in(archive, SESSION, tip, name) == archive.load(SESSION, tip).efforts(2).efforts[0]
+    )
     assert archive.verify(SESSION) == ()

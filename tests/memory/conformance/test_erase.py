@@ -24,11 +24,11 @@ SAID = "The safe opens with seven left, nine right."
 def test_erased_turn_keeps_its_place_without_text(archive: Archive) -> None:
     """The record stays where it was, with its id, and has no messages."""
     tip = commit_all(archive, [turn(1), turn(2, SAID), turn(3)])
-    (before,) = archive.at(SESSION, tip).turns([2])
+    (before,) = archive.load(SESSION, tip).turns([2])
 
     erased = archive.erase(SESSION, tip, 2)
 
-    (after,) = archive.at(SESSION, tip).turns([2])
+    (after,) = archive.load(SESSION, tip).turns([2])
     assert (after.status, after.messages, after.id) == ("erased", (), before.id)
     assert (erased.turn, erased.id) == (2, before.id)
     assert (erased.quoted, erased.elsewhere) == ((), ())
@@ -37,12 +37,12 @@ def test_erased_turn_keeps_its_place_without_text(archive: Archive) -> None:
 def test_other_turns_stay_and_the_session_goes_on(archive: Archive) -> None:
     """What came before and after is unchanged, and the next turn follows."""
     tip = commit_all(archive, [turn(1), turn(2, SAID), turn(3)])
-    others = archive.at(SESSION, tip).turns([1, 3])
+    others = archive.load(SESSION, tip).turns([1, 3])
 
     archive.erase(SESSION, tip, 2)
 
     stored = archive.commit(SESSION, tip, turn(4))
-    assert archive.at(SESSION, tip).turns([1, 3]) == others
+    assert archive.load(SESSION, tip).turns([1, 3]) == others
     assert stored.parent == tip.id
 
 
@@ -71,11 +71,13 @@ def test_erased_last_turn_can_be_gone_on_from(archive: Archive) -> None:
 def test_search_does_not_find_it(archive: Archive) -> None:
     """What only the erased turn said is not found any more."""
     tip = commit_all(archive, [turn(1), turn(2, SAID), turn(3)])
-    assert [found.turn for found in best_of_each(archive.at(SESSION, tip), "safe", 9)] == [2]
+    assert [
+        found.turn for found in best_of_each(archive, archive.load(SESSION, tip), "safe", 9)
+    ] == [2]
 
     archive.erase(SESSION, tip, 2)
 
-    assert best_of_each(archive.at(SESSION, tip), "safe opens seven", 9) == ()
+    assert best_of_each(archive, archive.load(SESSION, tip), "safe opens seven", 9) == ()
 
 
 def test_turn_that_says_the_same_is_named_and_stays(archive: Archive) -> None:
@@ -88,7 +90,7 @@ def test_turn_that_says_the_same_is_named_and_stays(archive: Archive) -> None:
 
     assert {*erased.quoted} == {tip, edited.tip}
     assert visible(archive, edited.tip)[-1] == f"{SAID} Please."
-    assert archive.at(SESSION, tip).turns([3])[0].status == "done"
+    assert archive.load(SESSION, tip).turns([3])[0].status == "done"
 
 
 @pytest.mark.parametrize("kept", [{}, {"Password": "mat"}])
@@ -112,13 +114,13 @@ def test_state_block_keeps_what_the_turn_did_not_write(
     archive.erase(SESSION, tip, 3)
 
     saved = [
-        archive.at(SESSION, one).saved() for one in (sibling, Tip(3, tip.id), Tip(4, tip.id), tip)
+        archive.load(SESSION, one).saved() for one in (sibling, Tip(3, tip.id), Tip(4, tip.id), tip)
     ]
     assert [one and one.state["memory"]["anchor"] for one in saved] == [
         *(told, kept, kept),
         {"Goal": "tidy", **kept},
     ]
-    turns = archive.at(SESSION, tip).turns([3, 5])
+    turns = archive.load(SESSION, tip).turns([3, 5])
     assert [event["anchor"] for stored in turns for event in stored.events] == [
         kept,
         {"Goal": "tidy", **kept},
@@ -132,7 +134,7 @@ def test_same_words_in_another_turn_are_another_turn(archive: Archive) -> None:
     erased = archive.erase(SESSION, tip, 1)
 
     assert [quoted.turn for quoted in erased.quoted] == [2]
-    assert archive.at(SESSION, tip).turns([2])[0].status == "done"
+    assert archive.load(SESSION, tip).turns([2])[0].status == "done"
 
 
 def test_summary_made_from_it_is_redacted_and_stale(archive: Archive) -> None:
@@ -147,7 +149,7 @@ def test_summary_made_from_it_is_redacted_and_stale(archive: Archive) -> None:
 
     erased = archive.erase(SESSION, tip, 1)
 
-    kept = archive.at(SESSION, tip).efforts(9).efforts
+    kept = archive.load(SESSION, tip).efforts(9).efforts
     assert [(one.id, one.summary, one.goal, one.stale) for one in kept] == [
         ("b", "All about cables.", "", False),
         ("a", "(redacted: a turn of this effort was erased)", "", True),

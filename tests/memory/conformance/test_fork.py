@@ -49,7 +49,7 @@ def test_older_tip_does_not_see_later_turns(archive: Archive) -> None:
     commit_all(archive, [turn(3)], before)
 
     assert visible(archive, Tip(2, before.id)) == ["question 1", "question 2"]
-    assert archive.at(SESSION, before).turns([3]) == ()
+    assert archive.load(SESSION, before).turns([3]) == ()
 
 
 def test_old_tip_goes_on(archive: Archive) -> None:
@@ -68,7 +68,7 @@ def test_fork_of_a_fork(archive: Archive) -> None:
     one = commit_all(archive, [turn(1)])
     commit_all(archive, [turn(2), turn(3)], one)
     two = commit_all(archive, [turn(2, "second"), turn(3, "third")], one)
-    three = archive.at(SESSION, two).turns([2])[0].tip
+    three = archive.load(SESSION, two).turns([2])[0].tip
 
     tip = commit_all(archive, [turn(3, "other third"), turn(4)], three)
 
@@ -144,8 +144,8 @@ def test_efforts_of_a_sibling_are_invisible(archive: Archive) -> None:
 
     assert effort_in(archive, SESSION, main, "b") is None
     assert effort_in(archive, SESSION, branch, "a") is None
-    assert archive.at(SESSION, branch).turns_of("a") == ()
-    assert archive.at(SESSION, branch).efforts(10).total == 1
+    assert archive.load(SESSION, branch).turns_of("a") == ()
+    assert archive.load(SESSION, branch).efforts(10).total == 1
 
 
 def test_ambient_turns_of_a_sibling_are_not_seen(archive: Archive) -> None:
@@ -154,8 +154,8 @@ def test_ambient_turns_of_a_sibling_are_not_seen(archive: Archive) -> None:
     main = commit_all(archive, [turn(3), turn(4), turn(5)], before)
     branch = commit_all(archive, [turn(3, "other", efforts=["a"]), turn(4, "x")], before)
 
-    assert archive.at(SESSION, main).turns_of(None, 9) == (1, 2, 3, 4, 5)
-    assert archive.at(SESSION, branch).turns_of(None, 9) == (1, 2, 4)
+    assert archive.load(SESSION, main).ambient(9) == (1, 2, 3, 4, 5)
+    assert archive.load(SESSION, branch).ambient(9) == (1, 2, 4)
 
 
 def test_copied_thread_goes_on_from_the_original(archive: Archive) -> None:
@@ -167,8 +167,8 @@ def test_copied_thread_goes_on_from_the_original(archive: Archive) -> None:
     tip = archive.commit(copy, before, turn(2, "in the copy")).tip
 
     assert visible(archive, tip, copy) == ["question 1", "in the copy"]
-    assert [effort.id for effort in archive.at(copy, tip).efforts(9).efforts] == ["a"]
-    assert [hit.turn for hit in best_of_each(archive.at(copy, tip), "copy", 9)] == [2]
+    assert [effort.id for effort in archive.load(copy, tip).efforts(9).efforts] == ["a"]
+    assert [hit.turn for hit in best_of_each(archive, archive.load(copy, tip), "copy", 9)] == [2]
     assert archive.verify(copy) == ()
 
 
@@ -196,8 +196,10 @@ def test_deleted_original_keeps_what_its_copy_sees(archive: Archive) -> None:
     deleted = archive.delete_session(SESSION)
 
     assert visible(archive, tip, COPY) == ["first", "second", "in the copy"]
-    assert [found.turn for found in best_of_each(archive.at(COPY, tip), "second", 9)] == [2]
-    assert (archive.at(SESSION, own).tip(), archive.newest(SESSION)) == (None, None)
+    assert [
+        found.turn for found in best_of_each(archive, archive.load(COPY, tip), "second", 9)
+    ] == [2]
+    assert (archive.load(SESSION, own).tip, archive.newest(SESSION)) == (None, None)
     assert archive.sessions(SESSION.user) == (COPY,)
     assert "thread 'copy' was copied from it" in deleted.left[0]
     assert [
@@ -220,7 +222,7 @@ def test_last_copy_takes_the_rest_with_it(archive: Archive) -> None:
     deleted = archive.delete_session(second)
 
     assert seen == ["first", "second", "in the copy", "in the second copy"]
-    assert [archive.at(SESSION, one).tip() for one in (own, tip, last)] == [None] * 3
+    assert [archive.load(SESSION, one).tip for one in (own, tip, last)] == [None] * 3
     assert (archive.sessions(SESSION.user), deleted.sessions) == ((), (second,))
 
 
@@ -231,7 +233,7 @@ def test_deleted_user_leaves_no_turn_of_a_copy(archive: Archive) -> None:
 
     deleted = archive.delete_user(SESSION.user)
 
-    assert (deleted.sessions, archive.at(COPY, tip).tip()) == ((COPY,), None)
+    assert (deleted.sessions, archive.load(COPY, tip).tip) == ((COPY,), None)
     assert archive.sessions(SESSION.user) == ()
 
 
@@ -259,12 +261,12 @@ def test_turn_erased_in_a_copy_is_erased_in_the_original(archive: Archive) -> No
     archive.delete_session(SESSION)
     archive.erase(COPY, tip, 1)
 
-    assert [r.status for r in archive.at(COPY, tip).turns([1, 2, 3])] == [
+    assert [r.status for r in archive.load(COPY, tip).turns([1, 2, 3])] == [
         "erased",
         "erased",
         "done",
     ]
-    assert archive.at(SESSION, own).turns([2]) == ()
+    assert archive.load(SESSION, own).turns([2]) == ()
 
 
 def test_number_of_a_turn_follows_its_parents(archive: Archive) -> None:
@@ -282,9 +284,9 @@ def test_ids_of_turns(archive: Archive) -> None:
     main = commit_all(archive, [turn(2, "one way")], before)
     branch = commit_all(archive, [turn(2, "another")], before)
 
-    assert archive.at(SESSION, main).ids([1, 2, 3]) == {1: before.id, 2: main.id}
-    assert archive.at(SESSION, branch).ids([2]) == {2: branch.id}
-    assert archive.at(SESSION, Tip(1, main.id)).ids([1, 2]) == {1: before.id}
+    assert archive.load(SESSION, main).ids([1, 2, 3]) == {1: before.id, 2: main.id}
+    assert archive.load(SESSION, branch).ids([2]) == {2: branch.id}
+    assert archive.load(SESSION, Tip(1, main.id)).ids([1, 2]) == {1: before.id}
 
 
 def test_turn_of_another_user_is_no_parent(archive: Archive) -> None:
@@ -295,5 +297,5 @@ def test_turn_of_another_user_is_no_parent(archive: Archive) -> None:
     with pytest.raises(TipNotFoundError):
         archive.commit(eve, tip, turn(2))
 
-    assert archive.at(eve, tip).turns([1]) == ()
-    assert archive.at(eve, tip).tip() is None
+    assert archive.load(eve, tip).turns([1]) == ()
+    assert archive.load(eve, tip).tip is None

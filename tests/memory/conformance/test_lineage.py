@@ -70,10 +70,10 @@ def test_every_tip_sees_its_own_history(archive: Archive, steps: list[Step]) -> 
     for tip, history in model.histories.items():
         numbers = [new.number for new in history]
         ambient = [new.number for new in history if not new.efforts]
-        seen = archive.at(session, tip).turns(range(tip.turn + 1))
+        seen = archive.load(session, tip).turns(range(tip.turn + 1))
         assert [stored.number for stored in seen] == numbers
         assert texts(seen) == [new.messages[0].content for new in history]
-        assert list(archive.at(session, tip).turns_of(None, 3)) == ambient[-3:]
+        assert list(archive.load(session, tip).ambient(3)) == ambient[-3:]
     assert not any(checked(archive, session))
 
 
@@ -87,12 +87,12 @@ def test_every_tip_sees_its_own_efforts(archive: Archive, steps: list[Step]) -> 
     for tip, history in model.histories.items():
         changed = [(new.number, event) for new in history for event in new.events]
         newest = list(dict.fromkeys(event["effort"] for _, event in reversed(changed)))
-        listed = archive.at(session, tip).efforts(2)
+        listed = archive.load(session, tip).efforts(2)
         assert [effort.id for effort in listed.efforts] == newest[:2]
         assert listed.total == len(newest)
         for name in EFFORTS:
             own = tuple(new.number for new in history if name in new.efforts)
-            assert archive.at(session, tip).turns_of(name) == own
+            assert archive.load(session, tip).turns_of(name) == own
             last = [turn for turn, event in changed if event["effort"] == name][-1:]
             effort = effort_in(archive, session, tip, name)
             assert ([effort.turn] if effort else []) == last

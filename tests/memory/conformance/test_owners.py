@@ -34,11 +34,11 @@ def test_stranger_sees_nothing(archive: Archive, stranger: Session) -> None:
     """Another user reads nothing of a session, by no operation."""
     tip = commit_all(archive, [turn(1, efforts=["a"], events=[opened("a")]), turn(2)])
 
-    assert archive.at(stranger, tip).turns([1, 2]) == ()
-    assert archive.at(stranger, tip).turns_of(None, 9) == ()
+    assert archive.load(stranger, tip).turns([1, 2]) == ()
+    assert archive.load(stranger, tip).ambient(9) == ()
     assert effort_in(archive, stranger, tip, "a") is None
-    assert archive.at(stranger, tip).turns_of("a") == ()
-    assert archive.at(stranger, tip).efforts(9).total == 0
+    assert archive.load(stranger, tip).turns_of("a") == ()
+    assert archive.load(stranger, tip).efforts(9).total == 0
     assert archive.newest(stranger) is None
     assert archive.tips(stranger) == ()
 
@@ -50,7 +50,7 @@ def test_a_thread_has_one_user(archive: Archive, deleting: str, *, committed: bo
     bob, inner = Session("bob", SESSION.thread), Session(SESSION.user, SESSION.thread, "inner")
     assert [archive.owns(one) for one in (SESSION, bob)] == [True, True]
 
-    claimed = [archive.owns(one, claim=True) for one in (SESSION, bob, inner, SESSION)]
+    claimed = [archive.claim(one) for one in (SESSION, bob, inner, SESSION)]
     if committed:
         commit_all(archive, [turn(1)])
     read = [archive.owns(one) for one in (bob, SESSION, SESSION, Session("bob", "t2"))]
@@ -63,8 +63,8 @@ def test_a_thread_has_one_user(archive: Archive, deleting: str, *, committed: bo
         archive.delete_session(inner)
     else:
         archive.delete_user(SESSION.user)
-    assert archive.owns(bob, claim=True)
-    assert not archive.owns(SESSION, claim=True)
+    assert archive.claim(bob)
+    assert not archive.claim(SESSION)
 
 
 def test_each_text_has_a_digest_of_its_own(archive: Archive) -> None:
@@ -112,7 +112,7 @@ def test_any_thread_name_is_a_session(archive: Archive, thread: str) -> None:
     session = Session("ann", thread, thread)
     stored = archive.commit(session, START, turn(1))
 
-    assert archive.at(session, stored.tip).turns([1]) == (stored,)
+    assert archive.load(session, stored.tip).turns([1]) == (stored,)
     assert archive.sessions("ann") == (session,)
 
 

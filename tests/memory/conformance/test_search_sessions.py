@@ -85,8 +85,8 @@ def test_its_turn_can_be_read_again(archive: Archive) -> None:
 
     assert one.effort is not None
     assert one.tip == tip
-    assert archive.at(one.session, one.tip).turns_of(one.effort.id) == (1, 2)
-    assert len(archive.at(one.session, one.tip).turns([1, 2])) == 2
+    assert archive.load(one.session, one.tip).turns_of(one.effort.id) == (1, 2)
+    assert len(archive.load(one.session, one.tip).turns([1, 2])) == 2
 
 
 def test_what_is_known_of_an_effort_counts(archive: Archive) -> None:

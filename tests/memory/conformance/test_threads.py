@@ -35,7 +35,7 @@ def test_many_sessions_at_once(archive: Archive) -> None:
 
     def written(session: Session) -> tuple[StoredTurn, ...]:
         stored = archive.commit(session, START, turn(1, session.thread))
-        return archive.at(session, stored.tip).turns([1])
+        return archive.load(session, stored.tip).turns([1])
 
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(written, sessions * 2))

@@ -117,9 +117,9 @@ def test_junk_is_named_by_who_reads_it(archive: SqlArchive, column: str) -> None
     with pytest.raises(
         ArchiveFormatError, match=r"session 't1' is damaged \(turn 3 \([0-9a-f]+\) is damaged"
     ):
-        archive.at(SESSION, tip).saved() if column == "state" else archive.at(SESSION, tip).turns(
-            [3]
-        )
+        archive.load(SESSION, tip).saved() if column == "state" else archive.load(
+            SESSION, tip
+        ).turns([3])
 
 
 def test_junk_in_the_manifest_is_named(archive: SqlArchive) -> None:
@@ -128,7 +128,7 @@ def test_junk_in_the_manifest_is_named(archive: SqlArchive) -> None:
     damaged(archive, "UPDATE ebbtide_changes SET entry = 'junk'")
 
     with pytest.raises(ArchiveFormatError, match="session 't1' is damaged"):
-        archive.at(SESSION, tip).efforts_named(["a"])
+        archive.load(SESSION, tip).efforts_named(["a"])
 
 
 def test_nothing_is_locked(archive: SqlArchive) -> None:
@@ -157,7 +157,7 @@ def test_state_block_is_stored_once_and_missed_where_it_is_needed(archive: SqlAr
             for number, block in enumerate(blocks, 1)
         ],
     )
-    saved = [archive.at(SESSION, Tip(number, tip.id)).saved() for number in range(1, 5)]
+    saved = [archive.load(SESSION, Tip(number, tip.id)).saved() for number in range(1, 5)]
 
     stored = _count(archive)
     damaged(archive, "DELETE FROM ebbtide_blocks WHERE id % 2 = 1")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ebbtide.memory.recalled import Recalled, recalled, stored
 from ebbtide.memory.tools.toolbox import result_message
 from ebbtide.memory.turn import Event
-from ebbtide.memory.view import past
+from ebbtide.memory.view import view_at
 from ebbtide.prompts.loader import render
 from tests.draws import examples
 from tests.memory.conversations import LONG_ENOUGH, SESSION, Conversation, call, conversation
@@ -114,7 +114,7 @@ def test_it_stays_what_it_was(talk: Conversation) -> None:
     before.tip, before.day = first, 22
     before.turn("Another branch.")
 
-    assert past(talk.archive, SESSION, talk.tip).messages(turn)[:-1] == seen
+    assert view_at(talk.archive, SESSION, talk.tip).messages(turn)[:-1] == seen
 
 
 def test_what_is_erased_there_is_gone_here(talk: Conversation) -> None:

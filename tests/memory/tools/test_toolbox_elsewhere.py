@@ -121,7 +121,7 @@ def test_a_turn_of_an_earlier_session_is_read(here: Conversation) -> None:
     assert (result["session"], read["turn"], read["efforts"]) == ("t1", 2, [AUTH])
     assert words_of(read).startswith(LOG[0])
     there = replace(here.session, thread="t1")
-    (turn,) = here.archive.at(there, here.archive.newest(there) or Tip()).turns([2])
+    (turn,) = here.archive.load(there, here.archive.newest(there) or Tip()).turns([2])
     assert recalled(here.messages[-1]) == (Recalled(2, 0, len(words_of(read)), "t1", turn.id),)
     assert LOG[0] not in stored(here.messages[-1]).content
 

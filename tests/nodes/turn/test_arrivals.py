@@ -8,7 +8,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from ebbtide import DiskArchive
 from ebbtide.memory.errors import InputError
-from ebbtide.memory.turn import Session
+from ebbtide.memory.turn import Session, Tip
+from ebbtide.memory.view import view_at
 from ebbtide.nodes.turn.arrivals import SplitInput, split_input
 from ebbtide.nodes.turn.edits import Compared
 from tests.doubles import call
@@ -25,7 +26,7 @@ RUNNING: dict[str, Any] = {**SETTLED, "turn": 2, "asked": {"1": 1, "3": 2}}
 def arrived(root: Path, messages: list[BaseMessage], **marks: Any) -> SplitInput:
     """Return what came in; the archive is empty."""
     state: Any = {"messages": messages, **marks}
-    return split_input(state, Session("ann", "t"), DiskArchive(root))
+    return split_input(state, view_at(DiskArchive(root), Session("ann", "t"), Tip()))
 
 
 def test_what_follows_the_archived_turn_is_new(tmp_path: Path) -> None:

@@ -229,7 +229,7 @@ def turns_of(chat: Talk) -> list[list[str]]:
     return [
         [
             text(m)
-            for turn in chat.archive.at(session, tip).turns(range(1, tip.turn + 1))
+            for turn in chat.archive.load(session, tip).turns(range(1, tip.turn + 1))
             for m in turn.messages
             if m.type == "human"
         ]
@@ -296,7 +296,7 @@ def test_an_adopted_turn_keeps_the_memory(tmp_path: Path) -> None:
     (session,) = chat.archive.sessions("")
     tip = chat.archive.newest(session)
     assert (len(said), tip and tip.turn) == (5, 4)
-    turns = chat.archive.at(session, tip).turns(range(1, 5))  # type: ignore[arg-type]  # there is one
+    turns = chat.archive.load(session, tip).turns(range(1, 5))  # type: ignore[arg-type]  # there is one
     assert [turn.efforts for turn in turns] == [("tax",), (), ("tax",), ("tax",)]
 
 

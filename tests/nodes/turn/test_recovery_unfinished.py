@@ -9,9 +9,10 @@ from langchain_core.messages import AIMessage, HumanMessage
 from ebbtide import DiskArchive
 from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.memory.turn import Session, StoredTurn, Tip
+from ebbtide.memory.view import view_at
 from ebbtide.nodes.turn.arrivals import SplitInput, split_input
 from ebbtide.nodes.turn.recovery import commit, commit_unfinished
-from ebbtide.nodes.turn.updates import commit_update
+from ebbtide.nodes.turn.updates import commit_update, tip_of
 from tests.memory.turns import SESSION, START, commit_all, turn, visible
 
 ASKED, SAID = HumanMessage("question 1", id="1"), AIMessage("about question 1", id="2")
@@ -42,7 +43,7 @@ def archive(tmp_path: Path) -> Failing:
 def after(archive: DiskArchive, *turns: StoredTurn) -> dict[str, Any]:
     """Return the state after these groups."""
     tip = commit_all(archive, turns)
-    (turn,) = archive.at(SESSION, tip).turns([tip.turn])
+    (turn,) = archive.load(SESSION, tip).turns([tip.turn])
     return {"turn": tip.turn, **commit_update(turn, "2")}
 
 
@@ -70,7 +71,9 @@ def test_nothing_left_behind_changes_nothing(archive: Failing) -> None:
     state: Any = after(archive, turn(1))
 
     state["messages"] = [ASKED, SAID, HumanMessage("more", id="3")]
-    update = commit_unfinished(state, SESSION, split_input(state, SESSION, archive), archive)
+    update = commit_unfinished(
+        state, SESSION, split_input(state, view_at(archive, SESSION, tip_of(state))), archive
+    )
 
     assert update == {key: state[key] for key in ("persisted", "tip", "archived", "events")}
     assert archive.attempts == 1
@@ -85,7 +88,7 @@ def test_an_unfinished_turn_is_committed(archive: Failing) -> None:
 
     tip = Tip(update["persisted"], update["tip"])
     assert visible(archive, tip) == ["question 1", "lost?"]
-    assert archive.at(SESSION, tip).turns([2])[0].status == "aborted"
+    assert archive.load(SESSION, tip).turns([2])[0].status == "aborted"
     assert update["archived"] == "3"
 
 
@@ -96,7 +99,9 @@ def test_an_edited_turn_begins_a_branch(archive: Failing) -> None:
     better = HumanMessage("better", id="1")
     state["messages"] = [better, AIMessage("about question 2", id="2"), HumanMessage("more")]
 
-    update = commit_unfinished(state, SESSION, split_input(state, SESSION, archive), archive)
+    update = commit_unfinished(
+        state, SESSION, split_input(state, view_at(archive, SESSION, tip_of(state))), archive
+    )
 
     tip = Tip(update["persisted"], update["tip"])
     assert visible(archive, tip) == ["question 1", "better"]

@@ -8,7 +8,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from ebbtide import create_memory_agent
 from ebbtide.memory.fences import Fences
 from ebbtide.memory.turn import Session, Tip
-from ebbtide.memory.view import past
+from ebbtide.memory.view import view_at
 from ebbtide.nodes.turn.state import unpacked
 from ebbtide.nodes.turn.turn import TurnCache
 from ebbtide.nodes.turn.updates import tip_of
@@ -60,7 +60,7 @@ def test_turn_that_is_not_carried_is_loaded_again() -> None:
 def test_message_that_changes_is_converted_again() -> None:
     """A middleware may edit a message in its place; an unchanged one is converted once."""
     session = Session("ann", "t1")
-    turn = TurnCache(past(InMemoryArchive(), session, Tip()), Fences("404256753", len))
+    turn = TurnCache(view_at(InMemoryArchive(), session, Tip()), Fences("404256753", len))
     asked, answer = HumanMessage("Which port?", id="1"), AIMessage("80", id="2")
 
     before = turn.stored([asked, answer])

@@ -1,29 +1,28 @@
-"""What a tip sees of its session: turns, efforts and compressions.
+"""What a tip sees of its session, read once: its turns, efforts and compressions.
 
-A question costs as much in a long session as in a short one: a lineage seldom has more than one
+A question costs as much in a long session as in a short one: a branch seldom has more than one
 run, so that one statement answers it. Statements are built once, since building one takes
 several times as long as running it.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, wraps
 from typing import Any, NamedTuple, Self, TypeVar, TypeVarTuple
 
-from cachetools import LRUCache
-from sqlalchemy import Connection, CursorResult, Row, Select, bindparam, select
+from sqlalchemy import Connection, Row, Select, bindparam, select
 
 from ..compressions import Compression, from_data
 from ..efforts import Effort, changed, left_by
-from ..errors import SessionNotFoundError
-from ..locks import CACHES
+from ..errors import ArchiveFormatError, SessionNotFoundError
 from ..messages import length
 from ..names import session_name
 from ..turn import Session, StoredTurn, Tip
+from .database import again_if_lost
 from .index import any_of
-from .protocol import EffortList
-from .rows import turn_of, unzipped
+from .rows import state_of, turn_of, unzipped
 from .schema import (
     ANCHOR,
     STORED,
@@ -34,6 +33,7 @@ from .schema import (
     passages_of,
     runs,
     sessions,
+    thread_owners,
     turns,
     users,
 )
@@ -55,17 +55,8 @@ _MOST_EFFORTS = 500
 """Efforts, and answers about one effort each, that stay cached after a turn: more than are ever in
 a context. Without a bound what each turn copies would grow with the session."""
 
-KEPT_TURNS = 500
-"""Turns that are cached, of all sessions together; a large one counts as several."""
-
-_LARGE = 50_000
-"""Characters of each further turn that a large one counts as."""
-
-
-def weight(turn: StoredTurn) -> int:
-    """Return as how many turns one counts in the cache."""
-    return min(KEPT_TURNS, 1 + length(turn.messages) // _LARGE)
-
+_LARGE = 500_000
+"""Characters of a turn from which it is read again in each turn, lest the memory be full."""
 
 _SPARE = 8
 """Further changes that are read at once: an effort seldom changes its status more than twice."""
@@ -104,7 +95,7 @@ _COMMITS = (
 )
 _SESSION_COLUMNS = (
     *(sessions.c.id, sessions.c.owner, sessions.c.turns),
-    *(sessions.c.rewritten, sessions.c.newest),
+    *(sessions.c.rewritten, sessions.c.newest, sessions.c.thread),
 )
 _SESSION = (
     select(*_SESSION_COLUMNS)
@@ -117,6 +108,9 @@ _SESSION_WITH_TURN = (
     .join(turns, turns.c.session == sessions.c.id)
     .where(users.c.name == bindparam("user"), turns.c.hash == bindparam("hash"))
 )
+SESSION_AND_CLAIM = _SESSION.outerjoin(
+    thread_owners, thread_owners.c.thread == bindparam("thread", type_=thread_owners.c.thread.type)
+).add_columns(thread_owners.c.user.label("claimed"))
 _SESSION_LOCKED = _SESSION.with_for_update(of=sessions)
 _CHANGES_NAMED = select(changes).where(
     any_of(changes.c.run, "runs"), any_of(changes.c.effort, "names")
@@ -144,12 +138,22 @@ _NEWEST_CHANGES = (
 _EFFORT_NAMES = (select(changes.c.effort).where(any_of(changes.c.run, "runs")).distinct()).limit(
     bindparam("limit")
 )
+TIP_PLACE = (
+    *(turns.c.id.label("row"), turns.c.run, turns.c.place, turns.c.turn),
+    runs.c.ancestors,
+)
 _PLACE = (
-    select(turns.c.id, turns.c.run, turns.c.place, turns.c.turn, runs.c.ancestors)
+    select(*TIP_PLACE)
     .join(runs, runs.c.id == turns.c.run)
     .where(turns.c.hash == bindparam("hash"), turns.c.owner == bindparam("owner"))
     .order_by((turns.c.session == bindparam("session")).desc())
     .limit(1)
+)
+_BETWEEN = select(turns.c.run, turns.c.place, turns.c.turn).where(
+    any_of(turns.c.session, "sessions"),
+    turns.c.status != "command",
+    turns.c.at >= bindparam("since"),
+    turns.c.at < bindparam("until"),
 )
 
 
@@ -172,6 +176,7 @@ class SessionRow:
     turns: int
     rewritten: int
     newest: int
+    thread: str = ""
 
     @classmethod
     def of(cls, connection: Connection, session: Session, *, lock: bool = False) -> Self:
@@ -194,11 +199,11 @@ class SessionRow:
     @classmethod
     def from_row(cls, row: Any) -> Self:
         """Return the session of a row of `sessions`."""
-        return cls(row.id, row.owner, row.turns, row.rewritten, row.newest)
+        return cls(row.id, row.owner, row.turns, row.rewritten, row.newest, row.thread)
 
 
 class Segment(NamedTuple):
-    """The part of one run that a lineage sees: up to the place `last`, which has the turn `turn`.
+    """The part of one run that a tip sees: up to the place `last`, which has the turn `turn`.
 
     `session` is the session that it was written in. The table `runs` stores the fields in this
     order.
@@ -210,43 +215,120 @@ class Segment(NamedTuple):
     turn: int
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The segments that a tip sees, and what was read from them: efforts and other answers.
+def _cached(read: Callable[["Past", *Ts], T]) -> Callable[["Past", *Ts], T]:
+    """Cache the answers of a method; `Past.after` knows the methods by their names."""
 
-    The segment of the tip's own run comes first. `until` is the last turn that is seen, `row` is
-    the id of the tip's row, 0 for no turn. An effort that was looked up and does not exist is None.
-    `ids` has the ids of turns by their numbers.
+    @wraps(read)
+    def answer(past: "Past", *args: *Ts) -> T:
+        return past.cached(read.__name__, args, lambda: read(past, *args))
+
+    return answer
+
+
+def _bounded(answers: dict[Any, Any]) -> dict[Any, Any]:
+    """Return cached answers, but of those about a single effort only the newest 500."""
+    of_efforts = [key for key in answers if key[0] in {"turns_of", "compression"}]
+    older = {*of_efforts[:-_MOST_EFFORTS]}
+    return {key: answer for key, answer in answers.items() if key not in older}
+
+
+@dataclass(frozen=True, slots=True)
+class EffortList:
+    """The newest efforts, newest change first, and the total number of efforts."""
+
+    efforts: tuple[Effort, ...]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """The memory's state after a turn, and the turn's tip."""
+
+    tip: Tip
+    state: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What a tip sees of its session; what was read of it is kept.
+
+    It does not change, but where something is erased.
+
+    Attributes:
+        connect: Gives a connection, for a statement or some.
+        session: The session that asks, in a thread that was copied perhaps not yet its own.
+        id: The id of the tip, "" before the first turn.
+        segments: What the tip sees of runs, that of its own run first; none before the first turn,
+            and if the user has no such turn.
+        until: The number of the last turn that is seen.
+        row: The id of the tip's row, 0 for no turn.
+        turns_read: Turns by their numbers.
+        before: Those that were read at the tip before, when this one was committed.
+        efforts_read: Efforts by name; one that was looked up and does not exist is None.
+        answers: Answers by question and arguments.
+        ids_read: Ids of turns by their numbers.
+        earlier: What earlier turns of the branch see, by their numbers.
+        is_foreign: Whether the thread is another user's.
+        is_claimed: Whether the thread is somebody's.
     """
 
-    segments: tuple[Segment, ...]
-    until: int
+    connect: Callable[[], AbstractContextManager[Connection]]
+    session: SessionRow
+    id: str = ""
+    segments: tuple[Segment, ...] = ()
+    until: int = 0
     row: int = 0
-    efforts: dict[str, Effort | None] = field(default_factory=dict)
+    turns_read: dict[int, StoredTurn] = field(default_factory=dict)
+    before: Mapping[int, StoredTurn] = field(default_factory=dict)
+    efforts_read: dict[str, Effort | None] = field(default_factory=dict)
     answers: dict[Any, Any] = field(default_factory=dict)
-    ids: dict[int, str] = field(default_factory=dict)
+    ids_read: dict[int, str] = field(default_factory=dict)
+    earlier: dict[int, "Past"] = field(default_factory=dict)
+    is_foreign: bool = False
+    is_claimed: bool = False
 
     @classmethod
     def of(cls, connection: Connection, session: SessionRow, tip: Tip) -> Self | None:
-        """Return what a tip of a session sees, or of another one of the same user; else None."""
+        """Return what a tip sees over a connection; None if the user has no such turn."""
+        own = cls(lambda: nullcontext(connection), session)
         if not tip.id:
-            return cls((), 0)
+            return own
         values = {"owner": session.user, "session": session.id, "hash": tip.id}
         row = connection.execute(_PLACE, values).first()
-        return None if row is None else cls.at(row, row.id, tip.turn)
+        return None if row is None else replace(own.at(row), id=tip.id)
 
-    @classmethod
-    def at(cls, row: Any, number: int, until: int | None = None) -> Self:
-        """Return what a turn sees, given a row of turn and run, and the id of the turn's row."""
-        own = Segment(row.run, number >> TURN_BITS, row.place, row.turn)
-        ancestors = (Segment(*segment) for segment in json.loads(row.ancestors))
-        last = row.turn if until is None else min(until, row.turn)
-        return cls((own, *ancestors), last, number)
+    def at(self, row: Any) -> Self:
+        """Return what a turn of the session sees, given the row of its turn and run."""
+        own = Segment(row.run, row.row >> TURN_BITS, row.place, row.turn)
+        with self.parsing():
+            ancestors = [Segment(*segment) for segment in json.loads(row.ancestors)]
+        return replace(self, segments=(own, *ancestors), until=row.turn, row=row.row)
 
-    def after(self, turn: StoredTurn, row: int, segments: tuple[Segment, ...]) -> "Snapshot":
-        """Return the snapshot of the turn that was committed to a row, so that it is not read."""
+    @property
+    def connection(self) -> Connection:
+        """The connection that is open; use it while `connect` is."""
+        with self.connect() as connection:
+            return connection
+
+    @property
+    def tip(self) -> Tip | None:
+        """The tip with its turn's own number, None if the user has no such turn."""
+        return Tip(self.segments[0].turn, self.id) if self.segments else None
+
+    def as_of(self, turn: int) -> "Past":
+        """Return what an earlier turn of the branch sees."""
+        if turn >= self.until:
+            return self
+        if turn not in self.earlier:
+            self.earlier[turn] = replace(
+                self, until=turn, efforts_read={}, answers={}, ids_read={}, earlier={}
+            )
+        return self.earlier[turn]
+
+    def after(self, turn: StoredTurn, row: int, segments: tuple[Segment, ...]) -> "Past":
+        """Return the past that ends with a turn just committed to a row, so that it is not read."""
         # Other threads add to both.
-        answers, efforts = _bounded(self.answers.copy()), self.efforts.copy()
+        answers, efforts = _bounded(self.answers.copy()), self.efforts_read.copy()
         changed_now: dict[str, Effort] = {}
         for effort in reversed(left_by(turn)):
             changed_now.setdefault(effort.id, effort)
@@ -255,17 +337,30 @@ class Snapshot:
         }
         known: dict[str, Effort | None] = {**dict([*older.items()][-_MOST_EFFORTS:]), **changed_now}
         own = {} if turn.status == "command" else {turn.number: turn.id}
-        ids = {**dict([*self.ids.copy().items()][-_MOST_EFFORTS:]), **own}
-        snapshot = Snapshot(segments, turn.number, row, known, ids=ids)
+        ids = {**dict([*self.ids_read.copy().items()][-_MOST_EFFORTS:]), **own}
+        kept = {n: one for n, one in self.turns_read.items() if length(one.messages) < _LARGE}
+        past = replace(
+            self,
+            id=turn.id,
+            turns_read={} if turn.status == "command" else {turn.number: turn},
+            before=kept,
+            segments=segments,
+            until=turn.number,
+            row=row,
+            efforts_read=known,
+            answers={},
+            ids_read=ids,
+            earlier={},
+        )
         if not efforts.keys() >= changed_now.keys():  # how many efforts are new cannot be told
-            return snapshot
+            return past
         new = sum(efforts[name] is None for name in changed_now)
         for (question, arguments), answer in answers.items():
             match question:
                 case "ambient":
                     numbers = (*answer, turn.number) if is_ambient(turn) else answer
                     updated = numbers[max(0, len(numbers) - arguments[0]) :]
-                case "effort_turns":
+                case "turns_of":
                     updated = (*answer, turn.number) if arguments[0] in turn.efforts else answer
                 case "effort_count":
                     updated = answer + new
@@ -279,50 +374,8 @@ class Snapshot:
                     updated = answer
                 case _:  # a search must look at the new turn
                     continue
-            snapshot.answers[question, arguments] = updated
-        return snapshot
-
-
-def _bounded(answers: dict[Any, Any]) -> dict[Any, Any]:
-    """Return cached answers, but of those about a single effort only the newest 500."""
-    of_efforts = [key for key in answers if key[0] in {"effort_turns", "compression"}]
-    older = {*of_efforts[:-_MOST_EFFORTS]}
-    return {key: answer for key, answer in answers.items() if key not in older}
-
-
-def _cached(read: Callable[["Lineage", *Ts], T]) -> Callable[["Lineage", *Ts], T]:
-    """Cache the answers of a method; `Snapshot.after` knows the methods by their names."""
-
-    @wraps(read)
-    def answer(lineage: "Lineage", *args: *Ts) -> T:
-        return lineage.cached(read.__name__, args, lambda: read(lineage, *args))
-
-    return answer
-
-
-@dataclass(frozen=True, slots=True)
-class Lineage:
-    """What one tip of a session sees.
-
-    `kept` are turns that lineages share under `CACHES`. Its keys have the `edition` of the
-    session, which changes when a turn loses something.
-    """
-
-    connect: Callable[[], Connection]
-    session: SessionRow
-    snapshot: Snapshot
-    kept: LRUCache[Any, StoredTurn] = field(default_factory=lambda: LRUCache(KEPT_TURNS, weight))
-    edition: tuple[int, ...] = ()
-
-    @property
-    def connection(self) -> Connection:
-        """The connection to read from, opened when it is first needed."""
-        return self.connect()
-
-    @property
-    def segments(self) -> tuple[Segment, ...]:
-        """The segments that the tip sees, the newest first."""
-        return self.snapshot.segments
+            past.answers[question, arguments] = updated
+        return past
 
     @property
     def sessions(self) -> tuple[int, ...]:
@@ -336,72 +389,92 @@ class Lineage:
 
     def sees(self, row: Any) -> bool:
         """Tell whether the tip sees a row, by its columns `run`, `place` and `turn`."""
-        return row.turn <= self.snapshot.until and any(
+        return row.turn <= self.until and any(
             segment.run == row.run and row.place <= segment.last for segment in self.segments
         )
 
     def visible(self, query: Any, **parameters: Any) -> list[Row[Any]]:
         """Return the rows of a query with columns `run`, `place` and `turn` that the tip sees."""
-        last, until = {part.run: part.last for part in self.segments}, self.snapshot.until
-        rows = self.connection.execute(query, {"runs": [*last], **parameters}).all()
+        if not self.segments:
+            return []
+        last, until = {part.run: part.last for part in self.segments}, self.until
+        rows = self.rows(query, runs=[*last], **parameters)
         return [row for row in rows if row.turn <= until and row.place <= last.get(row.run, -1)]
 
+    def rows(self, query: Any, **parameters: Any) -> Sequence[Row[Any]]:
+        """Return the rows of a query."""
+
+        def read() -> Sequence[Row[Any]]:
+            with self.connect() as connection:
+                return connection.execute(query, parameters).all()
+
+        return again_if_lost(read)
+
     def turns(self, numbers: Sequence[int]) -> tuple[StoredTurn, ...]:
-        """Return the turns with these numbers, ascending."""
-        parts = [*self._by_segment(numbers)]
-        keys = [(self.edition, one.run, number) for one, part in parts for number in part]
-        with CACHES:
-            by_number = {key[-1]: self.kept[key] for key in keys if key in self.kept}
-        unread = [number for number in numbers if number not in by_number]
-        for row in self._rows(unread, (*STORED_TURN, turns.c.run)):
-            turn = by_number[row.turn] = turn_of(row)
-            with CACHES:
-                self.kept[self.edition, row.run, row.turn] = turn
-        return tuple(by_number[number] for number in sorted(by_number))
+        """Return the visible turns with these numbers, ascending; missing ones left out."""
+        found, wanted = self.turns_read, sorted({*numbers})
+        for number in wanted:
+            if number not in found and number in self.before:
+                found[number] = self.before[number]
+        if unread := [number for number in wanted if number not in found]:
+            for row in self._rows(unread, STORED_TURN):
+                with self.parsing():
+                    found[row.turn] = turn_of(row)
+        return tuple(found[one] for one in wanted if one in found and one <= self.until)
 
     def commits(self, numbers: Sequence[int]) -> tuple[StoredTurn, ...]:
-        """Return the turns with these numbers, each with the commands that follow it, in order."""
-        seen = [number for number in numbers if number <= self.snapshot.until]
-        rows = [self._execute(_COMMITS, segment, numbers=seen) for segment in self.segments[::-1]]
-        return tuple(turn_of(row) for part in rows for row in part)
+        """Return the turns with these numbers, each with the commands that follow it, in order.
 
-    def state(self) -> Row[Any] | None:
-        """Return tip and state of the last commit that is seen, None if there is none."""
-        rows = (self._execute(_STATE, segment).first() for segment in self.segments)
-        return next((row for row in rows if row is not None), None)
+        The commands before the first turn have the number 0.
+        """
+        seen = [number for number in numbers if number <= self.until]
+        rows = [self._in(segment, _COMMITS, numbers=seen) for segment in self.segments[::-1]]
+        with self.parsing():
+            return tuple(turn_of(row) for part in rows for row in part)
 
-    def tips(self, numbers: Iterable[int]) -> Mapping[int, Tip]:
-        """Return the tips of those of these turns that are seen."""
-        return {row.turn: Tip(*row) for row in self._rows([*numbers], TIP)}
+    def saved(self) -> Saved | None:
+        """Return the state that was stored with the last commit that is seen, None without one.
+
+        That is the turn's, or that of the last command after it.
+        """
+        for segment in self.segments:
+            for row in self._in(segment, _STATE):
+                with self.parsing():
+                    state = state_of(row)
+                return None if state is None else Saved(Tip(row.turn, row.hash), state)
+        return None
 
     def ids(self, numbers: Sequence[int]) -> Mapping[int, str]:
-        """Return the ids of those of these turns that are seen, by their numbers."""
-        known = self.snapshot.ids
+        """Return the ids of the visible turns with these numbers, without reading the turns."""
+        known = self.ids_read
         unread = [number for number in numbers if number not in known]
-        known.update((number, tip.id) for number, tip in self.tips(unread).items())
+        known.update((row.turn, row.hash) for row in self._rows(unread, TIP))
         return {number: known[number] for number in numbers if number in known}
 
-    def row(self, turn: int, *columns: Any) -> Row[Any] | None:
+    def turns_between(self, since: str, until: str) -> tuple[int, ...]:
+        """Return the numbers of the visible turns from one time until before another, ascending."""
+        bounds = {"sessions": [*self.sessions], "since": since, "until": until}
+        return tuple(sorted(row.turn for row in self.visible(_BETWEEN, **bounds)))
+
+    def of_turn(self, turn: int, *columns: Any) -> Row[Any] | None:
         """Return columns of the row of a turn, None if it is not seen."""
         return next(self._rows([turn], columns), None)
 
     @_cached
-    def ambient(self, limit: int) -> tuple[int, ...]:
-        """Return the `limit` newest ambient turns, ascending."""
+    def ambient(self, newest: int) -> tuple[int, ...]:
+        """Return the numbers of the `newest` visible turns of no effort, ascending."""
         numbers: list[int] = []
         for segment in self.segments:
-            if len(numbers) >= limit:
-                break
-            numbers += self._execute(_AMBIENT, segment, limit=limit - len(numbers)).scalars()
+            if (left := newest - len(numbers)) > 0:
+                numbers += (row.turn for row in self._in(segment, _AMBIENT, limit=left))
         return tuple(reversed(numbers))
 
     @_cached
     def effort_count(self) -> int:
         """Return how many efforts there are."""
         for segment in self.segments:
-            count = self._execute(_EFFORTS_SEEN, segment).scalar()
-            if count is not None:
-                return int(count)
+            for row in self._in(segment, _EFFORTS_SEEN):
+                return int(row.efforts_seen)
         return 0
 
     def changes(self, ids: Sequence[str]) -> Mapping[str, Row[Any]]:
@@ -411,73 +484,90 @@ class Lineage:
 
     def efforts_named(self, ids: Sequence[str]) -> tuple[Effort, ...]:
         """Return the efforts of these ids that exist, in the order of the ids."""
-        existing = self.effort_names() if len(ids) > _FEW else None
-        candidates = ids if existing is None else [name for name in ids if name in existing]
-        efforts = self.snapshot.efforts
-        unread = [name for name in candidates if name not in efforts]
+        efforts = self.efforts_read
+        unread = [name for name in ids if name not in efforts]
+        is_known = ("effort_names", ()) in self.answers
+        if unread and (is_known or len(unread) > _FEW):
+            names = self.effort_names()
+            unread = [name for name in unread if names is None or name in names]
         if unread:
             rows = self.changes(unread)
             # What does not exist is cached too, but not all words of a long text.
             found = unread if len(unread) <= _MOST_NAMES else [*rows]
-            efforts.update(
-                (name, effort_of(rows[name]) if name in rows else None) for name in found
-            )
-        return tuple(effort for name in candidates if (effort := efforts.get(name)))
+            with self.parsing():
+                read = {name: effort_of(rows[name]) if name in rows else None for name in found}
+            efforts.update(read)
+        return tuple(effort for name in ids if (effort := efforts.get(name)))
 
     @_cached
     def effort_names(self) -> frozenset[str] | None:
-        """Return the ids of all efforts of the session, None if there are too many to cache."""
+        """Return the ids of all efforts, maybe with some of other branches.
+
+        Returns None if there are thousands: look up the ids with `efforts_named` then.
+        """
+        if not self.segments:
+            return frozenset()
         parameters = {"runs": [part.run for part in self.segments], "limit": _MOST_NAMES + 1}
-        names = frozenset(self.connection.execute(_EFFORT_NAMES, parameters).scalars())
+        names = frozenset(row.effort for row in self.rows(_EFFORT_NAMES, **parameters))
         return names if len(names) <= _MOST_NAMES else None
 
     @_cached
-    def effort_turns(self, effort: str) -> tuple[int, ...]:
-        """Return the turns of an effort, ascending."""
+    def turns_of(self, effort: str) -> tuple[int, ...]:
+        """Return the numbers of the visible turns of an effort, ascending."""
         return tuple(sorted(row.turn for row in self.visible(_EFFORT_TURNS, effort=effort)))
 
     @_cached
-    def efforts(self, limit: int) -> EffortList:
-        """Return the `limit` efforts that changed last, and how many efforts there are."""
+    def efforts(self, newest: int) -> EffortList:
+        """Return the `newest` efforts by their last change, and how many efforts there are."""
         total = self.effort_count()
-        number = min(limit, total)
+        number = min(newest, total)
         efforts: dict[str, Effort] = {}
-        for row in self._newest_changes(number) if number > 0 else ():
-            if len(efforts) >= number:
-                break
-            efforts.setdefault(row.effort, effort_of(row))
+        with self.parsing():
+            for row in self._newest_changes(number) if number > 0 else ():
+                if len(efforts) >= number:
+                    break
+                efforts.setdefault(row.effort, effort_of(row))
         return EffortList(tuple(efforts.values()), total)
 
     @_cached
     def compression(self, effort: str) -> Compression | None:
-        """Return the newest compression of an effort, None if there is none."""
+        """Return the newest visible compression of an effort, None if there is none."""
         for segment in self.segments:
-            data = self._execute(_COMPRESSION, segment, effort=effort).scalar()
-            if data is not None:
-                return from_data(json.loads(unzipped(data)))
+            for row in self._in(segment, _COMPRESSION, effort=effort):
+                with self.parsing():
+                    return from_data(json.loads(unzipped(row.made)))
         return None
 
     def cached(self, question: str, arguments: Any, read: Callable[[], T]) -> T:
         """Return the cached answer to a question, which `read` answers the first time."""
         key = question, arguments
-        if key not in self.snapshot.answers:
-            self.snapshot.answers[key] = read()
-        answer: T = self.snapshot.answers[key]
+        if key not in self.answers:
+            self.answers[key] = read()
+        answer: T = self.answers[key]
         return answer
+
+    @contextmanager
+    def parsing(self) -> Iterator[None]:
+        """Raise `ArchiveFormatError` where stored data cannot be read."""
+        try:
+            yield
+        except ValueError as error:
+            raise ArchiveFormatError(
+                f"session {self.session.thread!r} is damaged ({error}): `ebbtide archive verify` "
+                "says where; restore the archive from a backup"
+            ) from error
 
     def _newest_changes(self, efforts: int) -> Iterator[Row[Any]]:
         """Yield the changes, newest first, in pages that have about so many efforts."""
         for segment in self.segments:
             skipped, size = 0, efforts * 2 + _SPARE
-            while rows := self._execute(
-                _NEWEST_CHANGES, segment, skipped=skipped, limit=size
-            ).all():
+            while rows := self._in(segment, _NEWEST_CHANGES, skipped=skipped, limit=size):
                 yield from rows
                 skipped += size
 
     def _by_segment(self, numbers: Sequence[int]) -> Iterator[tuple[Segment, list[int]]]:
         """Yield each segment with those of these turns that it has."""
-        seen = [number for number in numbers if number <= self.snapshot.until]
+        seen = [number for number in numbers if number <= self.until]
         floors = [*(segment.turn for segment in self.segments[1:]), 0]
         for segment, floor in zip(self.segments, floors, strict=False):
             yield segment, [number for number in seen if floor < number <= segment.turn]
@@ -486,13 +576,11 @@ class Lineage:
         """Yield columns of the rows of those of these turns that are seen."""
         for segment, part in self._by_segment(numbers):
             if part:
-                yield from self._execute(_turns(*columns), segment, numbers=part)
+                yield from self._in(segment, _turns(*columns), numbers=part)
 
-    def _execute(
-        self, query: Select[Any], segment: Segment, **parameters: Any
-    ) -> CursorResult[Any]:
-        place = {"run": segment.run, "last": segment.last, "until": self.snapshot.until}
-        return self.connection.execute(query, {**place, **parameters})
+    def _in(self, segment: Segment, query: Any, **parameters: Any) -> Sequence[Row[Any]]:
+        """Return the rows of a query about a segment."""
+        return self.rows(query, run=segment.run, last=segment.last, until=self.until, **parameters)
 
 
 def effort_of(row: Any) -> Effort:
