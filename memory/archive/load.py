@@ -338,7 +338,8 @@ class Past:
         known: dict[str, Effort | None] = {**dict([*older.items()][-_MOST_EFFORTS:]), **changed_now}
         own = {} if turn.status == "command" else {turn.number: turn.id}
         ids = {**dict([*self.ids_read.copy().items()][-_MOST_EFFORTS:]), **own}
-        kept = {n: one for n, one in self.turns_read.items() if length(one.messages) < _LARGE}
+        read = self.turns_read.copy().items()  # what was kept before is small enough
+        kept = {n: t for n, t in read if n in self.before or length(t.messages) < _LARGE}
         past = replace(
             self,
             id=turn.id,
