@@ -37,9 +37,9 @@ from ebbtide import DiskArchive
 from ebbtide.graph.agent import choose_embedder
 from ebbtide.memory.archive.protocol import Found
 from ebbtide.memory.context.hints import pointed_at
-from ebbtide.memory.efforts import EffortState, one_line
+from ebbtide.memory.efforts import Efforts, one_line
 from ebbtide.memory.messages import compact
-from ebbtide.memory.running_turn import RunningTurn
+from ebbtide.memory.running_turn import Run, Turn
 from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.memory.search.passages import excerpt, passage_spans
 from ebbtide.memory.search.terms import query_terms, words
@@ -48,7 +48,7 @@ from ebbtide.memory.tokens import count
 from ebbtide.memory.tools.search_efforts import search_efforts
 from ebbtide.memory.transcript import excerpted, rendered
 from ebbtide.memory.turn import Session, Tip
-from ebbtide.memory.view import view_at
+from ebbtide.memory.view import fences_of, view_at
 
 _MESSAGE_TOKENS = 4
 """Tokens around a message, as `memory.tokens` counts them."""
@@ -80,10 +80,11 @@ class ArchivedTalk:
         self, text: str, embedder: Embedder | None = None, also: Sequence[str] = ()
     ) -> Mapping[str, Any]:
         """Return the result of the tool `search_efforts`, called with a question."""
-        state = EffortState(self.tip.turn, None, {}, {}, {})
+        state = Efforts(self.tip.turn, None, {}, {}, {})
         view, budget = view_at(self.archive, self.session, self.tip), Settings().context_budget
-        asking = (state, view, Settings(), count)
-        work = RunningTurn(*asking, room=budget, free=budget, embedder=embedder)
+        fences = fences_of(self.archive, self.session, count)
+        run = Run(Settings(), count, fences, embedder=embedder)
+        work = Turn(run, view, state, room=budget, free=budget)
         return dict(search_efforts(work, text, also=also)[1])
 
     def quotes(self, text: str, *also: str) -> list[tuple[int, str]]:

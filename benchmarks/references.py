@@ -39,13 +39,13 @@ from report import argument_parser, percent, write
 
 from ebbtide import DiskArchive, Settings
 from ebbtide.memory.decay import collapsed, evicted
-from ebbtide.memory.efforts import EMPTY, Effort, EffortState, happened
+from ebbtide.memory.efforts import EMPTY, Effort, Efforts, happened
 from ebbtide.memory.keywords import KeywordCache, about, keywords_of, passages_of, weighed
 from ebbtide.memory.references import MANY, recent, referenced, said_mostly, shares, statements
-from ebbtide.memory.running_turn import RunningTurn
+from ebbtide.memory.running_turn import Run, Turn
 from ebbtide.memory.tokens import count
 from ebbtide.memory.turn import Event, Session, StoredTurn, Tip
-from ebbtide.memory.view import ArchiveView, view_at
+from ebbtide.memory.view import ArchiveView, fences_of, view_at
 
 _UTTERANCES = 2
 """Utterances that make a turn: a question and its answer."""
@@ -84,7 +84,7 @@ class Distinctive:
     name: str = "distinctive keywords"
     cache: KeywordCache = field(default_factory=KeywordCache)
 
-    def reader(self, work: RunningTurn, efforts: Sequence[Effort]) -> Callable[[str], Match]:
+    def reader(self, work: Turn, efforts: Sequence[Effort]) -> Callable[[str], Match]:
         """Return a function that matches a text with these efforts."""
         keywords = keywords_of(work, efforts, self.cache)
         turns = recent(work, self.cache)
@@ -104,7 +104,7 @@ class Distinctive:
 
         return read
 
-    def next_state(self, work: RunningTurn) -> EffortState:
+    def next_state(self, work: Turn) -> Efforts:
         """Return the state after the references of the running turn."""
         return referenced(work, self.cache)
 
@@ -116,7 +116,7 @@ class Plain:
     name: str
     limit: int | None = None
 
-    def reader(self, _work: RunningTurn, efforts: Sequence[Effort]) -> Callable[[str], Match]:
+    def reader(self, _work: Turn, efforts: Sequence[Effort]) -> Callable[[str], Match]:
         """Return a function that matches a text with these efforts."""
         counters = {effort.id: Counter(_words(effort.summary)) for effort in efforts}
         keywords = {
@@ -132,9 +132,9 @@ class Plain:
 
         return read
 
-    def next_state(self, work: RunningTurn) -> EffortState:
+    def next_state(self, work: Turn) -> Efforts:
         """Return the state after the references of the running turn."""
-        read, state = self.reader(work, work.known([*work.state.summaries])), work.state
+        read, state = self.reader(work, work.known([*work.efforts.summaries])), work.efforts
         for text in statements(work.view.running.messages):
             for name in sorted(read(text).efforts):
                 state = happened(state, {"type": "referenced", "effort": name})
@@ -181,7 +181,7 @@ def replay_states(
     session: Session,
     turns: Iterable[StoredTurn],
     settings: Settings = _DEFAULT,
-) -> Iterator[EffortState]:
+) -> Iterator[Efforts]:
     """Yield the state after each turn of a conversation."""
     tip, state = Tip(), EMPTY
     for turn in turns:
@@ -379,8 +379,9 @@ def _in_new_archive(measure: Callable[..., Any], rule: Rule, talk: Any, *options
         return measure(archive, rule, talk, *options)
 
 
-def _work(state: EffortState, view: ArchiveView) -> RunningTurn:
-    return RunningTurn(state, view, Settings(), count, room=0, free=0)
+def _work(state: Efforts, view: ArchiveView) -> Turn:
+    run = Run(Settings(), count, fences_of(view.archive, view.session, count))
+    return Turn(run, view, state, room=0, free=0)
 
 
 def _words(text: str) -> list[str]:

@@ -24,13 +24,13 @@ from made_up import exchange
 from report import argument_parser, percent, write
 
 from ebbtide import DiskArchive
-from ebbtide.memory.efforts import EffortState
-from ebbtide.memory.running_turn import RunningTurn
+from ebbtide.memory.efforts import Efforts
+from ebbtide.memory.running_turn import Run, Turn
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import count
 from ebbtide.memory.tools.search_efforts import search_efforts
 from ebbtide.memory.turn import Session, Tip
-from ebbtide.memory.view import view_at
+from ebbtide.memory.view import fences_of, view_at
 
 _DATA = Path(__file__).parent / "data" / "search_kinds.yaml"
 _FIVE = 5
@@ -44,10 +44,11 @@ def tool(archive: DiskArchive, session: Session, tip: Tip) -> Way:
     """Return the search of the tool `search_efforts`."""
 
     def search(question: str) -> Sequence[tuple[int, bool]]:
-        state = EffortState(tip.turn, None, {}, {}, {})
-        asking = (state, view_at(archive, session, tip), Settings(), count)
-        budget = Settings().context_budget
-        _, answer, *_ = search_efforts(RunningTurn(*asking, room=budget, free=budget), question)
+        state = Efforts(tip.turn, None, {}, {}, {})
+        run = Run(Settings(), count, fences_of(archive, session, count))
+        view, budget = view_at(archive, session, tip), Settings().context_budget
+        work = Turn(run, view, state, room=budget, free=budget)
+        _, answer, *_ = search_efforts(work, question)
         return [
             (passage["turn"], bool(passage.get("weak")))
             for result in answer["results"][:_FIVE]

@@ -46,7 +46,7 @@ def call_of(
     check_messages(state)
     whole = parts.settings_of(runtime.context)
     check_budget(whole, *parts.sizes(whole))
-    settings = parts.frame(runtime, state).settings
+    settings = parts.run_settings(runtime, state)
     state.pop("context", None)  # the application's own
     turn = {str(message.id): message for message in running(state)}
     done = changes(raw["messages"], request.messages)

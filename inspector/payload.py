@@ -15,13 +15,13 @@ from pydantic_core import PydanticSerializationError, to_json, to_jsonable_pytho
 from ..memory.archive.protocol import Archive, every_effort
 from ..memory.context.plan import Plan
 from ..memory.dates import When, stamp
-from ..memory.efforts import EffortState
+from ..memory.efforts import Efforts
 from ..memory.errors import RequestError, SessionNotFoundError, ToolError, TurnNotFoundError
 from ..memory.messages import calls
 from ..memory.metrics import MEANINGS, Report, report
 from ..memory.names import hyphenated, ranges, session_label, session_name
 from ..memory.references import own_words, statements
-from ..memory.running_turn import RunningTurn
+from ..memory.running_turn import Run, Turn
 from ..memory.search.embeddings import Embedder
 from ..memory.search.passages import shown_excerpt
 from ..memory.search.terms import query_terms, words
@@ -30,7 +30,7 @@ from ..memory.tokens import exact
 from ..memory.tools.search_efforts import meaning_of, search_efforts
 from ..memory.transcript import excerpted, first_words, speaker, visible_text
 from ..memory.turn import Event, Session, StoredTurn, Tip
-from ..memory.view import every_commit, view_at
+from ..memory.view import every_commit, fences_of, view_at
 from .branches import branches
 from .standing import standing
 
@@ -311,7 +311,7 @@ class Search:
     settings: Settings = field(default_factory=Settings)
     embedder: Embedder | None = None
 
-    def given(self, work: RunningTurn) -> Mapping[str, Any]:
+    def given(self, work: Turn) -> Mapping[str, Any]:
         """Return the result of the tool; raises `RequestError` for a query that it refuses."""
         narrow = {"since": self.since, "until": self.until}
         try:
@@ -330,14 +330,9 @@ def search(archive: Archive, session: Session, tip: Tip | None, wanted: Search) 
     """
     tip = seen_from(archive, session, tip)
     view, settings = view_at(archive, session, tip), wanted.settings
-    state, budget = EffortState(tip.turn, None, {}, {}, {}), settings.context_budget
-    work = RunningTurn(
-        *(state, view, settings, exact),
-        room=budget,
-        free=budget,
-        embedder=wanted.embedder,
-        now=stamp(),
-    )
+    efforts, budget = Efforts(tip.turn, None, {}, {}, {}), settings.context_budget
+    run = Run(settings, exact, fences_of(archive, session, exact), embedder=wanted.embedder)
+    work = Turn(run, view, efforts, room=budget, free=budget, now=stamp())
     given = wanted.given(work)
     terms = query_terms(wanted.query)
     when = When(work.now, settings.timezone, language=settings.language)

@@ -16,16 +16,16 @@ from ..memory.archive.protocol import Archive
 from ..memory.context.budget import Part, fixed_parts
 from ..memory.context.fit import WorkingContext, assemble
 from ..memory.context.plan import Plan
-from ..memory.efforts import EffortState, happened
+from ..memory.efforts import Efforts, happened
 from ..memory.errors import ArchiveError, EbbtideError, TurnNotFoundError
 from ..memory.messages import calls, text
-from ..memory.running_turn import RunningTurn
+from ..memory.running_turn import Run, Turn
 from ..memory.serialised import fingerprint
 from ..memory.settings import Settings
 from ..memory.tokens import REPLY_OVERHEAD, count_message, count_tools, exact
 from ..memory.transcript import role, speaker
 from ..memory.turn import Event, Session, StoredTurn, Tip, memberships
-from ..memory.view import every_commit, every_turn, view_at
+from ..memory.view import every_commit, every_turn, fences_of, view_at
 from ..nodes.turn.state import TurnState
 from ..nodes.turn.turn import memory_at
 from ..nodes.turn.updates import effort_state
@@ -125,11 +125,11 @@ def _context(
     lists = (open_todos(one.get("todos")) for one in args if isinstance(one, Mapping))
     todos = {fingerprint(one): one for one in lists}
     plan = replace(plan, todos=todos.get(plan.todos, ""))
-    work = RunningTurn(
-        state,
+    settings = Settings(context_budget=event.get("budget", Settings().context_budget))
+    work = Turn(
+        Run(settings, exact, fences_of(archive, session, exact)),
         replace(view_at(archive, session, before), running=running),
-        Settings(context_budget=event.get("budget", Settings().context_budget)),
-        exact,
+        state,
         room=plan.room,
         free=0,
         plan=plan,
@@ -148,9 +148,9 @@ def _record(archive: Archive, session: Session, tip: Tip, number: int) -> Stored
 
 def _state(
     archive: Archive, session: Session, before: Tip, turn: StoredTurn, event: Event
-) -> EffortState:
+) -> Efforts:
     """Return the efforts as they were when the call was made."""
-    state = _saved(archive, session, before) if before.id else EffortState(0, None, {}, {}, {})
+    state = _saved(archive, session, before) if before.id else Efforts(0, None, {}, {}, {})
     state = replace(state, turn=turn.number, events=(), banners=())
     if state.active is not None:
         state = state.activated(state.active)
@@ -159,7 +159,7 @@ def _state(
     return state
 
 
-def _saved(archive: Archive, session: Session, tip: Tip) -> EffortState:
+def _saved(archive: Archive, session: Session, tip: Tip) -> Efforts:
     return effort_state(cast("TurnState", memory_at(archive, session, tip)))
 
 

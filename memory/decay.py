@@ -1,7 +1,7 @@
 """What fades: expanded logs that nobody mentions collapse, summaries that nobody mentions leave."""
 
 from .banners import banner_of
-from .efforts import EffortState, happened
+from .efforts import Efforts, happened
 from .settings import Settings
 
 PUT_OFF = 5
@@ -11,7 +11,7 @@ A summary that leaves alone costs the cached prefix of everything behind it.
 """
 
 
-def collapsed(state: EffortState, settings: Settings) -> EffortState:
+def collapsed(state: Efforts, settings: Settings) -> Efforts:
     """Return the state at the end of a turn, without the logs that nobody mentions any more.
 
     >>> from dataclasses import replace
@@ -29,7 +29,7 @@ def collapsed(state: EffortState, settings: Settings) -> EffortState:
     return state
 
 
-def due(state: EffortState, settings: Settings, turn: int, *, put_off: int = 0) -> list[str]:
+def due(state: Efforts, settings: Settings, turn: int, *, put_off: int = 0) -> list[str]:
     """Return the summaries that were due to leave at the end of a turn, `put_off` turns before.
 
     The summary of an effort whose log is expanded stays.
@@ -48,7 +48,7 @@ def due(state: EffortState, settings: Settings, turn: int, *, put_off: int = 0) 
     ]
 
 
-def evicted(state: EffortState, settings: Settings, turn: int) -> EffortState:
+def evicted(state: Efforts, settings: Settings, turn: int) -> Efforts:
     """Return the state without the summaries that were due at the end of a turn."""
     for name in due(state, settings, turn):
         state = happened(state, {"type": "evicted", "effort": name})

@@ -120,7 +120,7 @@ def as_shown(purpose: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class EffortState:
+class Efforts:
     """The efforts that the context has in the running turn, and the turn's events and banners.
 
     `open`: id -> opened_turn, last_active_turn, last_referenced_turn, most recently active last.
@@ -137,24 +137,24 @@ class EffortState:
     events: tuple[Event, ...] = ()
     banners: tuple[str, ...] = ()
 
-    def banners_since(self, before: "EffortState") -> tuple[str, ...]:
+    def banners_since(self, before: "Efforts") -> tuple[str, ...]:
         """Return the banners that came after the state `before`."""
         return self.banners[len(before.banners) :]
 
-    def activated(self, effort_id: str) -> "EffortState":
+    def activated(self, effort_id: str) -> "Efforts":
         """Return the state with this effort open, active, and the most recently active."""
         fresh = {"opened_turn": self.turn, "last_referenced_turn": self.turn}
         entry = {**fresh, **self.open.get(effort_id, {}), "last_active_turn": self.turn}
         remaining = _without(self.open, effort_id)
         return replace(self, active=effort_id, open={**remaining, effort_id: entry})
 
-    def closed(self, effort_id: str) -> "EffortState":
+    def closed(self, effort_id: str) -> "Efforts":
         """Return the state without this open effort; if it was active, no effort is active."""
         active = None if self.active == effort_id else self.active
         return replace(self, open=_without(self.open, effort_id), active=active)
 
 
-EMPTY = EffortState(turn=0, active=None, open={}, expanded={}, summaries={})
+EMPTY = Efforts(turn=0, active=None, open={}, expanded={}, summaries={})
 
 
 def _without(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def _without(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
     return rest
 
 
-def happened(state: EffortState, event: Event, line: str | None = None) -> EffortState:
+def happened(state: Efforts, event: Event, line: str | None = None) -> Efforts:
     """Return the state after an event, with its banner, or with `line` in place of that.
 
     >>> happened(EMPTY, {"type": "opened", "effort": "auth-bug"}).banners
@@ -174,7 +174,7 @@ def happened(state: EffortState, event: Event, line: str | None = None) -> Effor
     return replace(applied(state, event), events=(*state.events, event), banners=banners)
 
 
-def applied(state: EffortState, event: Event) -> EffortState:
+def applied(state: Efforts, event: Event) -> Efforts:
     """Return the state after an event, without recording it; unknown events change nothing.
 
     >>> applied(EMPTY, {"type": "opened", "effort": "auth-bug"}).active
@@ -188,7 +188,7 @@ MOST_SUMMARIES = 200
 """Summaries in the context: at some 30 tokens each they take 6,000 before the budget cuts them."""
 
 
-def within_limit(state: EffortState) -> EffortState:
+def within_limit(state: Efforts) -> Efforts:
     """Return the state with at most `MOST_SUMMARIES`, without those referenced longest ago.
 
     Summaries of expanded efforts leave last.
@@ -206,18 +206,18 @@ def within_limit(state: EffortState) -> EffortState:
     return state
 
 
-def _hidden(state: EffortState, name: str) -> EffortState:
+def _hidden(state: Efforts, name: str) -> Efforts:
     expanded, summaries = _without(state.expanded, name), _without(state.summaries, name)
     return replace(state, expanded=expanded, summaries=summaries)
 
 
-def _listed(state: EffortState, names: Sequence[str]) -> EffortState:
+def _listed(state: Efforts, names: Sequence[str]) -> Efforts:
     """Return the state with the summaries of these efforts as the newest."""
     older = {name: turn for name, turn in state.summaries.items() if name not in names}
     return replace(state, summaries={**older, **dict.fromkeys(names, state.turn)})
 
 
-def _expanded(state: EffortState, name: str, event: Event) -> EffortState:
+def _expanded(state: Efforts, name: str, event: Event) -> Efforts:
     before = state.expanded.get(name, {})
     entry: dict[str, Any] = {"expanded_turn": state.turn, "turns": list(event["turns"])}
     if event.get("again"):
@@ -232,7 +232,7 @@ def _expanded(state: EffortState, name: str, event: Event) -> EffortState:
     )
 
 
-def _referenced(state: EffortState, name: str, _: Event) -> EffortState:
+def _referenced(state: Efforts, name: str, _: Event) -> Efforts:
     reference = {"last_referenced_turn": state.turn}
     if name in state.open:
         entry = {**state.open[name], **reference}
@@ -245,7 +245,7 @@ def _referenced(state: EffortState, name: str, _: Event) -> EffortState:
     return state
 
 
-_TRANSITIONS: Mapping[str, Callable[[EffortState, str, Event], EffortState]] = {
+_TRANSITIONS: Mapping[str, Callable[[Efforts, str, Event], Efforts]] = {
     "opened": lambda state, name, _: state.activated(name),
     "switched": lambda state, name, _: state.activated(name),
     "paused": lambda state, *_: replace(state, active=None),

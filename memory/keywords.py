@@ -23,7 +23,7 @@ from .efforts import Effort
 from .facts import is_fact
 from .locks import CACHES
 from .names import is_qualified, parted
-from .running_turn import RunningTurn
+from .running_turn import Turn
 from .search.terms import both_ends, content
 from .transcript import countable
 
@@ -380,9 +380,7 @@ def _weight(value: Any) -> int:
     return max(1, len(value)) if isinstance(value, Vocabulary) else 1
 
 
-def keywords_of(
-    work: RunningTurn, efforts: Iterable[Effort], cache: KeywordCache
-) -> dict[str, Keywords]:
+def keywords_of(work: Turn, efforts: Iterable[Effort], cache: KeywordCache) -> dict[str, Keywords]:
     """Return the keywords of efforts, from their committed turns, by the ids of the efforts."""
     view, by_name = work.view, {effort.id: effort for effort in efforts}
     # Until its last turn is committed, and while it is open, the log still grows.
@@ -410,7 +408,7 @@ def keywords_of(
 
 
 def _keywords_of(
-    work: RunningTurn, effort: Effort, cache: KeywordCache, log: Sequence[int] | None
+    work: Turn, effort: Effort, cache: KeywordCache, log: Sequence[int] | None
 ) -> Keywords:
     (session, name), counts = parted(effort.id), list[Counts]()
     turns = (work.view.log_turns(effort.id) if log is None else log)[-KEYWORD_TURNS:]

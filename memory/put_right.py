@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from .efforts import EffortState
+from .efforts import Efforts
 from .names import is_qualified
 from .view import ArchiveView
 
@@ -15,9 +15,7 @@ _BORNE_OUT = {
 """The entries of efforts with their key in the state, and the status that they must have."""
 
 
-def put_right(
-    efforts: EffortState, view: ArchiveView
-) -> tuple[EffortState, tuple[tuple[str, ...], ...]]:
+def put_right(efforts: Efforts, view: ArchiveView) -> tuple[Efforts, tuple[tuple[str, ...], ...]]:
     """Return the efforts as far as the archive bears them out, and what of the state had to change.
 
     An effort is open only if it is open at the tip of `view`, expanded and listed only if it is

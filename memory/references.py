@@ -13,7 +13,7 @@ from langchain_core.messages import BaseMessage
 
 from .archive.protocol import Pointing
 from .banners import BANNER
-from .efforts import EffortState, happened, within_limit
+from .efforts import Efforts, happened, within_limit
 from .keywords import (
     ASSISTANT_WEIGHT,
     END,
@@ -30,7 +30,7 @@ from .keywords import (
 from .messages import answered, call_id, calls, text
 from .names import SLUG_LENGTH, hyphenated, is_qualified, parted
 from .recalled import result_of
-from .running_turn import RunningTurn
+from .running_turn import Turn
 from .search.languages import language, stemmed
 from .search.terms import CJK, content, folded, long_enough, spellings, stem, words
 from .transcript import visible_text
@@ -102,9 +102,7 @@ def statements(messages: Sequence[BaseMessage]) -> list[str]:
     return ["\n".join(said), *([visible_text(messages[-1], "\n")] if answered(messages) else [])]
 
 
-def mentions(
-    work: RunningTurn, texts: Sequence[str]
-) -> tuple[frozenset[str], frozenset[str], list[str]]:
+def mentions(work: Turn, texts: Sequence[str]) -> tuple[frozenset[str], frozenset[str], list[str]]:
     """Return ids that texts could mention, efforts of other sessions in them, and their remainders.
 
     A remainder is a text without the qualified ids: `t1/auth-bug` must not count as a mention of
@@ -138,14 +136,14 @@ def mentions(
     return ids, frozenset(mentioned), remainders
 
 
-def _ids_in(work: RunningTurn, text: str, foreign: Iterable[str]) -> frozenset[str]:
+def _ids_in(work: Turn, text: str, foreign: Iterable[str]) -> frozenset[str]:
     """Return all ids that a text could mention; of a long text those of existing efforts."""
     if len(text) <= 2 * END:
         return mentionable(text)
     names, found = {parted(name)[1] for name in foreign}, set[str]()
     stored = work.view.past.effort_names()
     if stored is not None:
-        names |= stored | work.state.open.keys() | work.state.summaries.keys()
+        names |= stored | work.efforts.open.keys() | work.efforts.summaries.keys()
         first = {word[0] for word in map(_TOKEN.match, names) if word}
         return frozenset(names.intersection(_runs_of_words(text, first) if first else ()))
     runs = _runs_of_words(text)  # of a page they are a million
@@ -155,10 +153,10 @@ def _ids_in(work: RunningTurn, text: str, foreign: Iterable[str]) -> frozenset[s
     return frozenset(found)
 
 
-def _foreign_efforts(work: RunningTurn) -> tuple[str, ...]:
+def _foreign_efforts(work: Turn) -> tuple[str, ...]:
     """Return the efforts of other sessions that the context or a search of this turn showed."""
-    names = [*work.state.summaries]
-    for event in work.state.events:
+    names = [*work.efforts.summaries]
+    for event in work.efforts.events:
         if event["type"] == "searched":
             names += event["efforts"]
     return tuple(dict.fromkeys(filter(is_qualified, names)))
@@ -191,13 +189,13 @@ On the work dialogues 10 let through three times as many false references, 40 lo
 """
 
 
-def referenced(work: RunningTurn, cache: KeywordCache) -> EffortState:
+def referenced(work: Turn, cache: KeywordCache) -> Efforts:
     """Return the state with the references of the running turn, which has just ended.
 
     Each is an event with its kind and words. The summary of a mentioned effort returns if it was
     evicted. An effort that a tool result only lists is not referenced.
     """
-    state, found = work.state, _references(work, cache)
+    state, found = work.efforts, _references(work, cache)
     evicted = found.keys() - state.open.keys() - state.summaries.keys()
     for effort in sorted(work.view.efforts_named([*evicted], state.events), key=attrgetter("id")):
         if effort.status == "concluded":
@@ -218,9 +216,7 @@ def reference(effort: str, kind: ReferenceKind, words: Sequence[str]) -> Event:
     return {"type": "referenced", "effort": effort, "kind": kind, "words": [*words]}
 
 
-def _references(
-    work: RunningTurn, cache: KeywordCache
-) -> dict[str, tuple[ReferenceKind, list[str]]]:
+def _references(work: Turn, cache: KeywordCache) -> dict[str, tuple[ReferenceKind, list[str]]]:
     """Return the efforts that the turn refers to, each with the first kind that holds."""
     question, *answer = statements(work.view.running.messages)
     ids, elsewhere, whole = mentions(work, [*map(own_words, (question, *answer))])
@@ -229,12 +225,12 @@ def _references(
     if foreign := _foreign_efforts(work):
         mentioned |= _foreign_by_name(work, foreign, ids)
     found: dict[str, tuple[ReferenceKind, list[str]]] = {}
-    in_context, compared = {*work.state.open, *work.state.summaries}, [*newest.efforts]
+    in_context, compared = {*work.efforts.open, *work.efforts.summaries}, [*newest.efforts]
     for effort in work.known([*(mentioned | in_context)]):
         compared += [effort] if effort.id in in_context else []
         if effort.id in mentioned:
             found[effort.id] = "id", [effort.id]
-    for event in work.state.events:
+    for event in work.efforts.events:
         if tool := _TOOLS.get(event["type"]):
             found.setdefault(event["effort"], ("tool", [tool]))
     results = _results(work.view.running.messages) if answer else {}
@@ -257,17 +253,17 @@ def _as_said(texts: Iterable[str]) -> dict[str, str]:
     return {term: word for word in reversed(spoken) for term in content(word)}
 
 
-def _as_typed(work: RunningTurn, texts: Iterable[str]) -> set[str]:
+def _as_typed(work: Turn, texts: Iterable[str]) -> set[str]:
     """Return ids that stand in texts without their accents, or of several words with other endings.
 
     Only the ends of a long text are read, and of thousands of efforts those in the context. Nothing
     is looked for where the active effort is the only one.
     """
-    in_context = filterfalse(is_qualified, (*work.state.open, *work.state.summaries))
+    in_context = filterfalse(is_qualified, (*work.efforts.open, *work.efforts.summaries))
     names = frozenset(in_context) | (work.view.past.effort_names() or frozenset())
     found = set[str]()
-    for said in chain.from_iterable(map(spellings, texts)) if names - {work.state.active} else ():
-        for of in {"english", language(said) or "english", work.settings.language or "english"}:
+    for said in chain.from_iterable(map(spellings, texts)) if names - {work.efforts.active} else ():
+        for of in {"english", language(said) or "english", work.run.settings.language or "english"}:
             by_stems = _ids_by_stems(names, of)
             runs = {run for run in _runs_of_words(_stems(said, of)) if "-" in run}
             found.update(*(by_stems[run] for run in runs.union(words(said)) & by_stems.keys()))
@@ -340,7 +336,7 @@ def _phrasings(args: Any) -> str:
 
 
 def _foreign_by_name(
-    work: RunningTurn, foreign: Iterable[str], mentioned: Collection[str]
+    work: Turn, foreign: Iterable[str], mentioned: Collection[str]
 ) -> frozenset[str]:
     """Return the efforts of other sessions that are mentioned by their unqualified names.
 
@@ -348,13 +344,13 @@ def _foreign_by_name(
     """
     names = {qualified: parted(qualified)[1] for qualified in foreign}
     names = {qualified: name for qualified, name in names.items() if name in mentioned}
-    efforts = work.view.efforts_named(sorted({*names.values()}), work.state.events)
+    efforts = work.view.efforts_named(sorted({*names.values()}), work.efforts.events)
     own = {effort.id for effort in efforts}
     return frozenset(qualified for qualified, name in names.items() if name not in own)
 
 
 def _by_keywords(
-    work: RunningTurn,
+    work: Turn,
     texts: Sequence[str],
     vocabulary: Mapping[str, Keywords],
     cache: KeywordCache,
@@ -363,11 +359,14 @@ def _by_keywords(
 
     The first text is what the user said, the second the answer.
     """
-    in_context = [*dict.fromkeys([*work.state.open, *work.state.summaries])]
+    in_context = [*dict.fromkeys([*work.efforts.open, *work.efforts.summaries])]
     if not in_context:
         return {}
     turns = recent(work, cache)
-    ids, overlap = [*filter(vocabulary.__contains__, in_context)], work.settings.min_keyword_overlap
+    ids, overlap = (
+        [*filter(vocabulary.__contains__, in_context)],
+        work.run.settings.min_keyword_overlap,
+    )
     found: dict[str, tuple[str, ...]] = {}
     for said in texts:
         found = about(passages_of(said), vocabulary, ids, turns, overlap=overlap) | found
@@ -452,7 +451,7 @@ def said_mostly(
     return mostly
 
 
-def recent(work: RunningTurn, cache: KeywordCache) -> list[Keywords]:
+def recent(work: Turn, cache: KeywordCache) -> list[Keywords]:
     """Return the terms of the recent turns that belong to no open effort.
 
     A turn that mentions an effort it does not belong to has none: otherwise the keywords of an
@@ -460,7 +459,7 @@ def recent(work: RunningTurn, cache: KeywordCache) -> list[Keywords]:
     """
     view = work.view
     turns = {*range(max(1, view.tip.turn - _RECENT + 1), view.tip.turn + 1)}
-    for name in work.state.open:
+    for name in work.efforts.open:
         turns.difference_update(view.log_turns(name)[-_RECENT:])
     if not turns:
         return []
@@ -471,7 +470,7 @@ def recent(work: RunningTurn, cache: KeywordCache) -> list[Keywords]:
     ]
 
 
-def _terms_of(work: RunningTurn, turn: int) -> Keywords:
+def _terms_of(work: Turn, turn: int) -> Keywords:
     event_types, texts = _EFFORT_EVENTS | {"referenced"}, list[str]()
     for stored in work.view.turns([turn]):
         mentioned = {event["effort"] for event in stored.events if event["type"] in event_types}

@@ -7,12 +7,11 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from cachetools import LRUCache
 from langchain_core.messages import BaseMessage
-from sqlalchemy.util import memoized_property
 
 from ..prompts.loader import render
 from .application import Application
 from .context.plan import Plan
-from .efforts import Effort, EffortState
+from .efforts import Effort, Efforts
 from .errors import ToolError
 from .facts import is_fact
 from .fences import Fences
@@ -24,7 +23,7 @@ from .search.embeddings import Embedder
 from .settings import Settings
 from .tokens import TokenCounter
 from .turn import StoredTurn
-from .view import ArchiveView, fences_of
+from .view import ArchiveView
 
 _SHOWN = 160
 """Characters of a name in an error: a model may write anything for one."""
@@ -61,47 +60,77 @@ def _weight(entry: Made) -> int:
     return min(LAID_OUT, 1 + length(entry.turn.messages) // _LARGE)
 
 
-@dataclass(frozen=True)  # without slots: `memoized_property` needs a `__dict__`
-class RunningTurn:
-    """The state of the efforts after the last tool call, and what tools need beside it.
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What is made once for a run, and what its nodes have in common.
 
-    In tokens: `room` is what the budget leaves beside instructions and tool schemas, `free` what it
-    leaves for recalled text, `used` what the last call took of `room`, `short` what this call alone
-    lacks of it. `plan` is what the context shows, None before the first one. With an `embedder`
-    searches go by meaning too.
-    `related` returns qualified ids of efforts of the user's other sessions, best first.
-    `refused` are the kinds of attachments that the model does not take, `provider` serves it.
-    `results` are those of earlier calls in the same message. `now` is the time, "" for none, and
-    then no "yesterday" is read. `laid_out` caches committed turns as sent, and as laid out in the
-    context, each with its turn. `own_fences` are those of the session, if they are known.
-    `application` is what the application said in system messages, and `todos` its
-    open to-dos, as JSON.
+    Attributes:
+        settings: Those of the run.
+        count: Counts the tokens of a text.
+        fences: Those of the session.
+        fixed: The tokens of the system message and the tool schemas.
+        short: Tokens of the budget that a call of this run may not have.
+        refused: The kinds of attachments that the model does not take.
+        provider: Who serves the model.
+        embedder: With one, searches go by meaning too.
+        laid_out: Caches committed turns as sent, and as laid out in the context.
     """
 
-    state: EffortState
-    view: ArchiveView
     settings: Settings
     count: TokenCounter
+    fences: Fences
+    fixed: int = 0
+    short: int = 0
+    refused: frozenset[str] = frozenset()
+    provider: str = ""
+    embedder: Embedder | None = None
+    laid_out: LaidOut = field(default_factory=laid_out_cache)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The running turn: the efforts after the last tool call, and what rules read beside them.
+
+    Attributes:
+        run: What the run has.
+        view: The past, and the messages of the turn so far.
+        efforts: The state of the efforts.
+        room: The tokens that the budget leaves beside instructions, tool schemas and application.
+        free: The tokens of them that recalled text may have.
+        used: The tokens of them that the last call took.
+        plan: What the context shows, None before the first one.
+        related: Returns qualified ids of efforts of the user's other sessions, best first.
+        results: Those of earlier calls in the same message.
+        now: The time, "" for none, and then no "yesterday" is read.
+        application: What the application said in system messages.
+        todos: Its open to-dos, as JSON.
+    """
+
+    run: Run
+    view: ArchiveView
+    efforts: Efforts
     room: int
     free: int
     used: int = 0
-    short: int = 0
     plan: Plan | None = None
-    embedder: Embedder | None = None
     related: Callable[[str], Sequence[str]] | None = None
-    refused: frozenset[str] = frozenset()
-    provider: str = ""
     results: tuple[BaseMessage, ...] = ()
     now: str = ""
-    laid_out: LaidOut = field(default_factory=laid_out_cache)
-    own_fences: Fences | None = None
     application: Application = field(default_factory=Application)
     todos: str = ""
 
-    @memoized_property
+    @property
+    def short(self) -> int:
+        """Tokens of the budget that this call may not have.
+
+        A plan keeps when the application says something new, with less room.
+        """
+        return self.run.short + self.application.tokens
+
+    @property
     def fences(self) -> Fences:
         """The fences of the session."""
-        return self.own_fences or fences_of(self.view.archive, self.view.session, self.count)
+        return self.run.fences
 
     def messages(self, turn: StoredTurn) -> tuple[BaseMessage, ...]:
         """Return the messages of a committed turn as they were sent, recalled text included."""
@@ -116,7 +145,7 @@ class RunningTurn:
         """
         key = (*form, self.view.session, turn.id)
         with CACHES:
-            known = self.laid_out.get(key)
+            known = self.run.laid_out.get(key)
         if known and (known.turn is turn or (known.is_alone and known.turn == turn)):
             value: T = known.value
             return value
@@ -126,16 +155,16 @@ class RunningTurn:
                 quotes += recalled(message)
         if not quotes or _may_be_cached(quotes, turn.number):
             with CACHES:
-                self.laid_out[key] = Made(turn, not quotes, value)
+                self.run.laid_out[key] = Made(turn, not quotes, value)
         return value
 
-    def put(self, state: EffortState) -> "RunningTurn":
+    def put(self, efforts: Efforts) -> "Turn":
         """Return the turn with another state of the efforts."""
-        return replace(self, state=state)
+        return replace(self, efforts=efforts)
 
     def known(self, ids: Sequence[str]) -> tuple[Effort, ...]:
         """Return the efforts with these ids, without those that do not exist."""
-        return self.view.efforts_named(ids, self.state.events)
+        return self.view.efforts_named(ids, self.efforts.events)
 
     def find(self, effort_id: str) -> Effort:
         """Return the effort that the model named, or raise a `ToolError`.
@@ -153,14 +182,14 @@ class RunningTurn:
         return self._found(name)
 
     def _found(self, name: str) -> Effort:
-        effort = self.view.effort(name, self.state.events)
+        effort = self.view.effort(name, self.efforts.events)
         if effort is None:
             raise ToolError(self._unknown(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"))
         return effort
 
     def _unknown(self, name: str) -> str:
         """Return the error for an unknown name, with the most similar and the newest ones."""
-        names = [*self.state.open, *self.state.summaries]
+        names = [*self.efforts.open, *self.efforts.summaries]
         close = difflib.get_close_matches(name, names, n=1)
         if not names and not self.view.efforts(1).total:
             return render("no_effort_yet", name=repr(name))
@@ -192,7 +221,7 @@ class RunningTurn:
         return effort
 
 
-Outcome: TypeAlias = tuple[RunningTurn, Mapping[str, Any]]
+Outcome: TypeAlias = tuple[Turn, Mapping[str, Any]]
 """What a tool returns: the turn after it, and its result for the model."""
 
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from langchain_core.messages import BaseMessage
 
-from .efforts import EffortState
+from .efforts import Efforts
 from .messages import answered, calls
 from .recalled import result_of
 from .tool_names import DECIDING
@@ -73,7 +73,7 @@ def headed(
     )
 
 
-def event_of(messages: Sequence[BaseMessage], state: EffortState) -> tuple[Event, ...]:
+def event_of(messages: Sequence[BaseMessage], state: Efforts) -> tuple[Event, ...]:
     """Return the event that keeps the spans of a turn; none for a turn that is one span."""
     if "tool" not in map(attrgetter("type"), messages):  # only a result begins another span
         return ()
@@ -100,7 +100,7 @@ def narrowed(turn: StoredTurn, effort: str) -> StoredTurn:
     return replace(turn, messages=headed(turn.messages, parts, effort), events=events)
 
 
-def active_before(state: EffortState) -> str:
+def active_before(state: Efforts) -> str:
     """Return the effort that was active when the running turn began, "" if none was."""
     events = [
         event for event in state.events if event["type"] in {*_ACTIVATING, "concluded", "paused"}

@@ -10,7 +10,7 @@ from ..memory.banners import banner_of
 from ..memory.context.attached import with_unsent
 from ..memory.context.changes import before_first_call
 from ..memory.context.fit import WorkingContext, assemble
-from ..memory.running_turn import RunningTurn
+from ..memory.running_turn import Turn
 from ..memory.settings import Settings
 from .turn.langchain_messages import completed, copied
 from .turn.parts import AgentParts
@@ -40,7 +40,7 @@ def assembled(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -
 
 def _assembled(
     state: TurnState, runtime: Runtime[Settings], parts: AgentParts
-) -> tuple[dict[str, Any], RunningTurn]:
+) -> tuple[dict[str, Any], Turn]:
     """Return what `assembled` does, and the turn with the plan of the prompt."""
     work = running_turn(state, runtime, parts)
     lost = _without_lost(work, state, runtime) if state.get("part") else {}
@@ -49,14 +49,14 @@ def _assembled(
         work = running_turn(state, runtime, parts)
     before = work.plan
     work = before_first_call(work)
-    context = assemble(work, parts.opening(work.settings))
+    context = assemble(work, parts.opening(work.run.settings))
     efforts = with_unsent(work, context.plan)
     unseen, earlier = work.application.left_out, state.get("context_report", {}).get("left_out", {})
     if unseen and len(unseen) != earlier.get("application"):
         line = banner_of("application_left_out", turns=len(unseen), efforts=unseen[::-1])
         efforts = replace(efforts, banners=(*efforts.banners, line))
     messages = completed(parts.archive, work.view.session, copied(context.messages), running(state))
-    told = streamed_update(work.state, efforts, runtime) if efforts != work.state else {}
+    told = streamed_update(work.efforts, efforts, runtime) if efforts != work.efforts else {}
     after = replace(work, plan=context.plan)
     update = {
         **lost,
@@ -72,17 +72,15 @@ def _assembled(
     return update, after
 
 
-def _without_lost(
-    work: RunningTurn, state: TurnState, runtime: Runtime[Settings]
-) -> dict[str, Any]:
+def _without_lost(work: Turn, state: TurnState, runtime: Runtime[Settings]) -> dict[str, Any]:
     """Return the update of a turn whose rounds that left it are not in the archive any more.
 
     What the plan says of its rounds counted from them.
     """
     if len(work.view.running.messages) > len(running(state)):
         return {}
-    told = replace(work.state, banners=(*work.state.banners, banner_of("lost_rounds")))
-    banners = streamed_update(work.state, told, runtime)["banners"]
+    told = replace(work.efforts, banners=(*work.efforts.banners, banner_of("lost_rounds")))
+    banners = streamed_update(work.efforts, told, runtime)["banners"]
     return {"part": "", "plan": None, "banners": banners}
 
 
@@ -91,4 +89,4 @@ def working_context(
 ) -> WorkingContext:
     """Return the prompt part by part; an equal state gives equal bytes."""
     work = running_turn(state, runtime, parts)
-    return assemble(before_first_call(work), parts.opening(work.settings))
+    return assemble(before_first_call(work), parts.opening(work.run.settings))

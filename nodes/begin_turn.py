@@ -13,7 +13,7 @@ from ..memory.context.budget import check_budget
 from ..memory.context.changes import before_turn, end_turn
 from ..memory.context.hints import dated, hinted
 from ..memory.dates import stamp
-from ..memory.efforts import EffortState, happened
+from ..memory.efforts import Efforts, happened
 from ..memory.messages import answered, text
 from ..memory.put_right import put_right
 from ..memory.references import referenced
@@ -98,11 +98,11 @@ def _plan_and_notes(
     known = not read.view.session.anonymous
     related = partial(parts.related, read.view, runtime=runtime) if known else None
     work = before_turn(replace(read, now=now, related=related), now)
-    update = efforts_update(work.state) | plan_update(work, read.plan)
+    update = efforts_update(work.efforts) | plan_update(work, read.plan)
     for banner in update["banners"]:
         runtime.stream_writer({"banner": banner})
     update["events"] += [*dated(work), *hinted(work)]
-    due = bool(work.state.open) and outgrown(work) is not None
+    due = bool(work.efforts.open) and outgrown(work) is not None
     return {**update, "due": due}
 
 
@@ -141,7 +141,7 @@ def _end_answered_turn(
     work = running_turn(updated(state, {"messages": messages}), runtime, parts)
     ended = end_turn(work.put(referenced(work, parts.keywords)))
     return updated(
-        state, {**streamed_update(work.state, ended.state, runtime), **plan_update(ended)}
+        state, {**streamed_update(work.efforts, ended.efforts, runtime), **plan_update(ended)}
     )
 
 
@@ -176,7 +176,7 @@ def _is_cleared(state: TurnState, arrived: SplitInput) -> bool:
     return bool(state.get("persisted") and known) and ids.isdisjoint(known)
 
 
-def _efforts_at_start(state: TurnState, *, cleared: bool) -> EffortState:
+def _efforts_at_start(state: TurnState, *, cleared: bool) -> Efforts:
     """Return the efforts' state as the next turn begins, with the banners that begin it."""
     efforts = replace(effort_state(state), turn=state["persisted"] + 1, banners=())
     adopted, unseen = state.get("adopted", 0), state.get("unseen")

@@ -25,7 +25,7 @@ from ..memory.banners import banner_of
 from ..memory.blocks import may_have_file
 from ..memory.context.budget import LEAST_ROOM
 from ..memory.context.plan import keeping_anchor
-from ..memory.efforts import EffortState, happened
+from ..memory.efforts import Efforts, happened
 from ..memory.errors import SettingsError
 from ..memory.messages import calls, speaks
 from ..memory.serialised import fingerprint, serialised, stored_form
@@ -157,7 +157,7 @@ class Call:
             update = assembled(state, runtime, parts)
             context = update.pop("context")
             update = {} if update["sent"] == state.get("sent") else update
-        settings = parts.frame(runtime, state).settings
+        settings = parts.run_settings(runtime, state)
         if refused := parts.limit_of(runtime, state):
             update["limit"] = refused
         limit = settings.max_tool_rounds
@@ -343,7 +343,7 @@ def _memory_call_ids(called: Sequence[Mapping[str, Any]]) -> list[str]:
     return [call["id"] for call in called if call["name"] in MEMORY_TOOLS and call["id"]]
 
 
-def _with_anchor(efforts: EffortState, raw: Any, count: TokenCounter) -> EffortState:
+def _with_anchor(efforts: Efforts, raw: Any, count: TokenCounter) -> Efforts:
     """Return the state with the anchor of a model's block, the same state if the anchor is old."""
     fields = newest(raw)
     if fields is None:

@@ -13,7 +13,7 @@ from langgraph.runtime import Runtime
 from ..memory.archive.memories import touches_attention
 from ..memory.context.changes import new_plan
 from ..memory.dates import stamp
-from ..memory.running_turn import RunningTurn
+from ..memory.running_turn import Turn
 from ..memory.settings import Settings, resolve
 from ..memory.tools.toolbox import run
 from ..memory.view import own_view, view_at
@@ -52,16 +52,16 @@ def run_command(
         "command": secrets.token_hex(16),
     }
     own = {key: value for key, value in before.items() if key != "messages"}
-    own |= {"texts": texts_of(done.state, rest.view, before.get("texts", {}))}
-    return {**own, **efforts_update(done.state), **waiting, "messages": [*done.results]}
+    own |= {"texts": texts_of(done.efforts, rest.view, before.get("texts", {}))}
+    return {**own, **efforts_update(done.efforts), **waiting, "messages": [*done.results]}
 
 
 def _at_work(
-    rest: RunningTurn, banners: tuple[str, ...], runtime: Runtime[Settings], parts: AgentParts
-) -> RunningTurn:
+    rest: Turn, banners: tuple[str, ...], runtime: Runtime[Settings], parts: AgentParts
+) -> Turn:
     """Return a turn at rest as a tool works on it."""
     return replace(
-        rest.put(replace(rest.state, banners=banners)),
+        rest.put(replace(rest.efforts, banners=banners)),
         now=stamp(),
         related=lambda text: parts.related(rest.view, text, runtime),
     )
@@ -82,7 +82,7 @@ def commit_command(
     turn = commit(archive, session, tip, command_to_store(state), parts.embedder)
     if turn.beside or touches_attention(turn):
         parts.memories_changed(session)
-    rest = replace(work.state, events=())
-    after = replace(work, state=rest, view=view_at(archive, session, turn.tip))
+    rest = replace(work.efforts, events=())
+    after = replace(work, efforts=rest, view=view_at(archive, session, turn.tip))
     plan = new_plan(after, "command").packed()
     return {**tip_update(turn.tip), "events": [], "command": "", "plan": plan}

@@ -15,7 +15,7 @@ from ..memory.errors import ArchiveError, SettingsError
 from ..memory.locks import CACHES
 from ..memory.names import span
 from ..memory.questions import Asks
-from ..memory.running_turn import RunningTurn
+from ..memory.running_turn import Turn
 from ..memory.salience.compress import SECONDS, Compressed, Due, failed, outgrown, quote_tokens
 from ..memory.salience.compress import compress as compress_effort
 from ..memory.settings import Settings, resolve
@@ -77,15 +77,13 @@ def _steps(
         _log.warning("%r was not compressed: %s", effort, reason)
         after, status = failed(work, effort, reason), "failed"
     with CACHES:  # what was read is older than the compression
-        parts.turn_caches.pop(key_of(state, runtime, work.settings), None)
+        parts.turn_caches.pop(key_of(state, runtime, work.run.settings), None)
     tell({"compression": {"effort": effort, "status": status}})
-    update = streamed_update(work.state, with_costs(after, costs).state, runtime)
+    update = streamed_update(work.efforts, with_costs(after, costs).efforts, runtime)
     return {**update, "due": False}
 
 
-def _stored(
-    work: RunningTurn, due: Due, step: Compressed, costs: Sequence[QuestionCost]
-) -> RunningTurn:
+def _stored(work: Turn, due: Due, step: Compressed, costs: Sequence[QuestionCost]) -> Turn:
     """Store the compression and log its making; return the turn after it.
 
     Raises `ArchiveError` if nothing was made, or if a turn that the pass read was erased.
@@ -123,4 +121,4 @@ def _stored(
     turns = span(next(iter(view.log_turns(effort)), made.through), made.through)
     kind = "left_out" if left_out else "shortened"
     line = banner_of(kind, effort=effort, turns=turns, quotes=left_out)
-    return work.put(happened(work.state, event, line))
+    return work.put(happened(work.efforts, event, line))

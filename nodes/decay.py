@@ -19,6 +19,6 @@ def decay(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) ->
     work = running_turn(state, runtime, parts)
     ended = end_turn(work)
     return {
-        **streamed_update(work.state, ended.state, runtime),
+        **streamed_update(work.efforts, ended.efforts, runtime),
         **plan_update(ended, work.plan),
     }

@@ -20,6 +20,6 @@ def detect_references(
     """Note which efforts the turn mentioned; a mentioned effort that was evicted returns."""
     work = running_turn(state, runtime, parts)
     efforts = referenced(work, parts.keywords)
-    update = streamed_update(work.state, efforts, runtime)
+    update = streamed_update(work.efforts, efforts, runtime)
     texts = texts_of(efforts, work.view, state.get("texts", {}))
     return {**update, "texts": texts, "references": references_of(efforts)}

@@ -60,9 +60,9 @@ def _steps(
     done = yield from run(
         work, calls, app_tools, lambda line: runtime.stream_writer({"banner": line}), watch
     )
-    done = after_tools(with_costs(done, costs), work.state)
-    texts = texts_of(done.state, work.view, state.get("texts", {}))
-    update = {**efforts_update(done.state), **plan_update(done), "texts": texts}
+    done = after_tools(with_costs(done, costs), work.efforts)
+    texts = texts_of(done.efforts, work.view, state.get("texts", {}))
+    update = {**efforts_update(done.efforts), **plan_update(done), "texts": texts}
     return {**update, "messages": [*map(_marked, done.results)]}
 
 

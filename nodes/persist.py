@@ -40,15 +40,15 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
     vectors, and a few that are missing.
     """
     work, messages = running_turn(state, runtime, parts), running(state)
-    fixed = _fixed(state, work.settings, parts)
-    events = (*fixed, *language_event(work.settings.language))
+    fixed = _fixed(state, work.run.settings, parts)
+    events = (*fixed, *language_event(work.run.settings.language))
     turn = _committed(state, messages, work.view, parts, events)
     with CACHES:
-        cache = parts.turn_caches.pop(key_of(state, runtime, work.settings), None)
+        cache = parts.turn_caches.pop(key_of(state, runtime, work.run.settings), None)
     stored: dict[str, Any] = {"fixed": fixed[0]["digest"]} if fixed else {}
     if cache is not None and (line := _at_once(turn, cache.began)):
         runtime.stream_writer({"banner": line})
-        stored["banners"] = [*work.state.banners, line]
+        stored["banners"] = [*work.efforts.banners, line]
     if (smaller := archived(state["messages"])) is not None:
         stored["messages"] = Overwrite(smaller)
     return {**commit_update(turn, str(messages[-1].id)), **stored}

@@ -16,7 +16,7 @@ from ...memory.dates import stamp
 from ...memory.errors import CommandError, SessionNotFoundError, ToolError
 from ...memory.metrics import Report as Report  # noqa: PLC0414 (exported with the commands)
 from ...memory.metrics import report, without_calls
-from ...memory.running_turn import RunningTurn
+from ...memory.running_turn import Run, Turn
 from ...memory.serialised import stored_form
 from ...memory.settings import Settings
 from ...memory.state_block import as_users_see
@@ -26,7 +26,7 @@ from ...memory.tools.search_efforts import search_efforts
 from ...memory.transcript import first_words
 from ...memory.turn import SHORT_ID, Status, StoredTurn
 from ...memory.valid_history import with_own_ids
-from ...memory.view import every_commit
+from ...memory.view import every_commit, fences_of
 from ...nodes.assemble_context import working_context
 from ...nodes.begin_turn import begin_turn
 from ...nodes.turn.langchain_messages import completed, copied
@@ -255,19 +255,13 @@ def stats(agent: Agent, config: RunnableConfig) -> Report:
     return report([*every_commit(view.archive, view.session, view.tip)], thread.parts.count)
 
 
-def _work(thread: Thread) -> RunningTurn:
+def _work(thread: Thread) -> Turn:
     """Return what memory tools work on, with the whole budget for their results."""
-    budget, count = thread.settings.context_budget, thread.parts.count
-    return RunningTurn(
-        effort_state(thread.state),
-        thread.view,
-        thread.settings,
-        count,
-        room=budget,
-        free=budget,
-        embedder=thread.parts.embedder,
-        now=stamp(),
-    )
+    parts, budget = thread.parts, thread.settings.context_budget
+    fences = fences_of(parts.archive, thread.session, parts.count)
+    run = Run(thread.settings, parts.count, fences, embedder=parts.embedder)
+    efforts = effort_state(thread.state)
+    return Turn(run, thread.view, efforts, room=budget, free=budget, now=stamp())
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 
-from ..efforts import Effort, EffortState, happened, within_limit
+from ..efforts import Effort, Efforts, happened, within_limit
 from ..names import parted, session_name
 from ..settings import Settings
 from ..view import ArchiveView
@@ -24,7 +24,7 @@ class Attended:
     settings: Settings
     now: datetime
 
-    def surfaced(self, state: EffortState, message: str) -> EffortState:
+    def surfaced(self, state: Efforts, message: str) -> Efforts:
         """Return the state of a first turn with the efforts in attention beside its message.
 
         Raises `AttentionError`.

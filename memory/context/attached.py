@@ -19,12 +19,12 @@ from ...prompts.loader import render
 from ..attachments import without_facts
 from ..banners import banner_of
 from ..blocks import Attachment, attachment, kind_of
-from ..efforts import EffortState
+from ..efforts import Efforts
 from ..errors import ToolError
 from ..messages import Growing, block_text, call_id, compact, text, with_content
 from ..names import numbers, ranges, turns_named
 from ..recalled import recalled, result_of
-from ..running_turn import RunningTurn
+from ..running_turn import Turn
 from ..tokens import price_of
 from ..transcript import cleaned, offsets
 from ..turn import StoredTurn
@@ -65,7 +65,7 @@ class _Ledger:
     `asked` those of all that the model takes.
     """
 
-    work: RunningTurn
+    work: Turn
     free: float = inf
     used: int = 0
     asked: int = 0
@@ -75,12 +75,12 @@ class _Ledger:
     def takes(self, block: _Block, one: Attachment, kind: str) -> bool:
         """Tell whether a block is sent, and note it."""
         own = {one.input_kind, *([f"{one.input_kind} of a tool"] if kind == "tool" else [])}
-        if not own.isdisjoint(self.work.refused):
+        if not own.isdisjoint(self.work.run.refused):
             self.unsent.append(Unsent(one))
             return False
         if (key := compact(without_facts([block])[0])) in self.sent:
             return False
-        tokens = price_of(block, self.work.count) or 0
+        tokens = price_of(block, self.work.run.count) or 0
         self.asked += tokens
         if self.used + tokens > self.free:
             self.unsent.append(Unsent(one, _budget(self.work, self.asked)))
@@ -90,11 +90,11 @@ class _Ledger:
         return True
 
 
-def _budget(work: RunningTurn, tokens: int) -> int:
+def _budget(work: Turn, tokens: int) -> int:
     """Return the budget in which so many tokens of attachments would be sent, in thousands."""
-    budget = work.settings.context_budget
+    budget = work.run.settings.context_budget
     humans = (m for m in work.view.running.messages if m.type == "human")
-    said = sum(work.count(text(with_content(one, _words(one)))) for one in humans)
+    said = sum(work.run.count(text(with_content(one, _words(one)))) for one in humans)
     needed = budget - work.room + (tokens + said) / _ATTACHED_SHARE
     return 1_000 * ceil(max(needed, budget + 1) / 1_000)
 
@@ -107,18 +107,16 @@ def _words(message: BaseMessage) -> Any:
     return [block for block in content if attachment(block) is None]
 
 
-def placeholders(
-    work: RunningTurn, messages: Sequence[BaseMessage], turn: int
-) -> tuple[BaseMessage, ...]:
+def placeholders(work: Turn, messages: Sequence[BaseMessage], turn: int) -> tuple[BaseMessage, ...]:
     """Return the messages of a turn with placeholders for their attachments."""
     return tuple(
         _mapped(message, lambda _, one: _text(_left(work, one, turn))) for message in messages
     )
 
 
-def _left(work: RunningTurn, one: Attachment, turn: int) -> str:
+def _left(work: Turn, one: Attachment, turn: int) -> str:
     """Return a placeholder; reading the turn brings back what the model takes, and any words."""
-    is_refused = one.input_kind in work.refused and not one.text
+    is_refused = one.input_kind in work.run.refused and not one.text
     name = "refused_attachment_of_turn" if is_refused else "attachment_of_turn"
     return render(name, attachment=one, turn=turn)
 
@@ -163,7 +161,7 @@ class Attached:
     tokens: int = 0
 
 
-def attached(work: RunningTurn, plan: Plan) -> Attached:
+def attached(work: Turn, plan: Plan) -> Attached:
     """Return the running turn with its attachments as they are sent; rounds that left have none."""
     turn = work.view.running
     if not any(_which_may(turn.messages)):
@@ -184,9 +182,9 @@ def attached(work: RunningTurn, plan: Plan) -> Attached:
     return Attached(tuple(messages), back, tuple(ledger.unsent), ledger.used)
 
 
-def with_unsent(work: RunningTurn, plan: Plan) -> EffortState:
+def with_unsent(work: Turn, plan: Plan) -> Efforts:
     """Return the state of the efforts with a banner for attachments not sent, unless it has one."""
-    state, told = work.state, "\n".join(work.state.banners)
+    state, told = work.efforts, "\n".join(work.efforts.banners)
     unsent = [one for one in attached(work, plan).unsent if str(one.what) not in told]
     large = _counted(str(one.what) for one in unsent if one.budget)
     refused = _counted(str(one.what) for one in unsent if not one.budget)
@@ -223,7 +221,7 @@ _which_may = Growing[bool](lambda messages, _: [*map(_may_have, messages)])
 def _as_sent(ledger: _Ledger, message: BaseMessage, offset: int) -> BaseMessage:
     """Return a message with the attachments that are sent; words or a note stand for others."""
     content: Any = message.content
-    turn, count = ledger.work.view.running.number, ledger.work.count
+    turn, count = ledger.work.view.running.number, ledger.work.run.count
 
     def shown(at: int, one: Attachment) -> Any:
         if ledger.takes(content[at], one, message.type):
@@ -251,7 +249,7 @@ _Found: TypeAlias = tuple[int, _Block, Attachment]
 """A turn, and a block of it that is an attachment."""
 
 
-def _brought(work: RunningTurn, turn: StoredTurn) -> Iterator[tuple[CallKey, list[_Found]]]:
+def _brought(work: Turn, turn: StoredTurn) -> Iterator[tuple[CallKey, list[_Found]]]:
     """Yield the calls of a turn that recall turns with attachments, and those."""
     logs = {call: result for _, call, result in log_results(turn.messages)}
     for message, call in with_calls(turn.messages):

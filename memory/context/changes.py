@@ -8,9 +8,9 @@ from itertools import chain
 from operator import itemgetter
 
 from ..decay import PUT_OFF, collapsed, due, evicted
-from ..efforts import EffortState
+from ..efforts import Efforts
 from ..names import ranges
-from ..running_turn import RunningTurn
+from ..running_turn import Turn
 from ..serialised import fingerprint
 from ..spans import event_of
 from ..state_block import as_users_see
@@ -42,7 +42,7 @@ _SMALLEST_TURN = 8  # tokens of the smallest turn: no more turns are read than c
 _CHUNK = 50  # turns that are read at once; a small room needs no more
 
 
-def before_turn(work: RunningTurn, now: str) -> RunningTurn:
+def before_turn(work: Turn, now: str) -> Turn:
     """Return the running turn with the plan it begins with; `now` is its time, ISO 8601 in UTC.
 
     With a new plan those summaries leave that were due after the turn before.
@@ -53,11 +53,11 @@ def before_turn(work: RunningTurn, now: str) -> RunningTurn:
     why = _why_before(work, plan, now)
     if why is None:
         return work
-    work = work.put(evicted(work.state, work.settings, work.view.tip.turn))
+    work = work.put(evicted(work.efforts, work.run.settings, work.view.tip.turn))
     return replace(work, plan=new_plan(work, why))
 
 
-def before_first_call(work: RunningTurn) -> RunningTurn:
+def before_first_call(work: Turn) -> Turn:
     """Return the turn with the plan of its first call, whose room may be known only then.
 
     It shows what was compressed since its plan was made.
@@ -74,37 +74,37 @@ def before_first_call(work: RunningTurn) -> RunningTurn:
     return work
 
 
-def after_tools(work: RunningTurn, before: EffortState) -> RunningTurn:
+def after_tools(work: Turn, before: Efforts) -> Turn:
     """Return the turn after memory tools ran, with the plan of the next call in the same turn."""
-    why = _changing(work.state.events[len(before.events) :])
+    why = _changing(work.efforts.events[len(before.events) :])
     if work.plan is None or why is None:
         return work
     return replace(work, plan=new_plan(work, why, inside=True))
 
 
-def end_turn(work: RunningTurn) -> RunningTurn:
+def end_turn(work: Turn) -> Turn:
     """Return the turn at its end: what faded has collapsed, and the plan is that of the next turn.
 
     Summaries that are due leave together, with a change of the plan.
     """
-    if work.state.expanded:
-        work = work.put(collapsed(work.state, work.settings))
+    if work.efforts.expanded:
+        work = work.put(collapsed(work.efforts, work.run.settings))
     plan = work.plan
     why = "new" if plan is None else _why_after(work, plan)
     if why is None:
         return work
-    work = work.put(evicted(work.state, work.settings, work.state.turn))
+    work = work.put(evicted(work.efforts, work.run.settings, work.efforts.turn))
     return replace(work, plan=new_plan(work, why, ended=True))
 
 
-def new_plan(work: RunningTurn, why: Why, *, ended: bool = False, inside: bool = False) -> Plan:
+def new_plan(work: Turn, why: Why, *, ended: bool = False, inside: bool = False) -> Plan:
     """Return what the context shows from now on; turns that had to leave before stay away.
 
     These are uncompressed turns of open efforts, the last ambient turns, the last turn, and turns
     with logs: as many as could fit. A turn that has `ended` counts as past, though it is not
     committed yet; `inside` a turn its events and messages so far are known.
     """
-    view, state, before = work.view, work.state, _comparable(work)
+    view, state, before = work.view, work.efforts, _comparable(work)
     last = view.running.number if ended else view.tip.turn
     limit = max(1, work.room // _SMALLEST_TURN)
     reopened, own = _open_effort_turns(work, limit, ended=ended)
@@ -140,13 +140,13 @@ def new_plan(work: RunningTurn, why: Why, *, ended: bool = False, inside: bool =
     )
 
 
-def _compressions(work: RunningTurn) -> dict[str, int]:
+def _compressions(work: Turn) -> dict[str, int]:
     """Return after which turn each open effort was compressed last, the newest at the end."""
-    made = {name: one.turn for name in work.state.open if (one := work.view.compression(name))}
+    made = {name: one.turn for name in work.efforts.open if (one := work.view.compression(name))}
     return dict(sorted(made.items(), key=itemgetter(1)))
 
 
-def _rounds(work: RunningTurn, before: Plan | None) -> Rounds | None:
+def _rounds(work: Turn, before: Plan | None) -> Rounds | None:
     """Return how much of the running turn is shown: what left it does not come back."""
     same = before is not None and before.after_turn == work.view.tip.turn
     rounds = before.rounds if before is not None and same else None
@@ -157,7 +157,7 @@ def _rounds(work: RunningTurn, before: Plan | None) -> Rounds | None:
     return replace(rounds, gone=gone, until=max([rounds.until, *(end for *_, end in gone)]))
 
 
-def _why_before(work: RunningTurn, plan: Plan, now: str) -> Why | None:
+def _why_before(work: Turn, plan: Plan, now: str) -> Why | None:
     """Return why the plan changes before a turn, None if it does not."""
     is_said = plan.application == work.application.key
     if not is_said or not _is_made_for(work, plan):
@@ -168,7 +168,7 @@ def _why_before(work: RunningTurn, plan: Plan, now: str) -> Why | None:
     broken_off = _changing(chain.from_iterable(turn.events for turn in newer))
     if broken_off or plan.after_turn > tip:
         return broken_off or "new"
-    if work.settings.rebuild == "every-turn" and any(turn.is_aborted for turn in newer):
+    if work.run.settings.rebuild == "every-turn" and any(turn.is_aborted for turn in newer):
         return "every-turn"
     if is_edited(work, plan):
         return "edited"
@@ -183,9 +183,9 @@ def _is_cold(newest: Sequence[StoredTurn], now: str) -> bool:
     return ago.total_seconds() > _CACHE_SECONDS
 
 
-def is_edited(work: RunningTurn, plan: Plan) -> bool:
+def is_edited(work: Turn, plan: Plan) -> bool:
     """Tell whether the state says of the efforts what neither the plan nor an event since says."""
-    state, opened, logs = work.state, {*plan.open}, plan.logs.keys() - {*plan.open}
+    state, opened, logs = work.efforts, {*plan.open}, plan.logs.keys() - {*plan.open}
     for event in _events_since(work, plan):
         opened |= {event["effort"]} if event["type"] == "opened" else set()
         logs |= {event["effort"]} if event["type"] == "expanded" else set()
@@ -196,20 +196,20 @@ def is_edited(work: RunningTurn, plan: Plan) -> bool:
     )
 
 
-def _events_since(work: RunningTurn, plan: Plan) -> Iterator[Event]:
+def _events_since(work: Turn, plan: Plan) -> Iterator[Event]:
     """Yield the events of turns after a plan was made."""
     for turn in work.view.turns(range(plan.after_turn + 1, work.view.tip.turn + 1)):
         yield from turn.events[plan.events if turn.number == plan.after_turn + 1 else 0 :]
     is_next = work.view.running.number == plan.after_turn + 1
-    yield from work.state.events[plan.events if is_next else 0 :]
+    yield from work.efforts.events[plan.events if is_next else 0 :]
 
 
-def _why_after(work: RunningTurn, plan: Plan) -> Why | None:
+def _why_after(work: Turn, plan: Plan) -> Why | None:
     """Return why the plan changes at the end of the running turn, None if it does not."""
-    settings, running = work.settings, work.view.running
+    settings, running = work.run.settings, work.view.running
     if settings.rebuild == "every-turn":
         return "every-turn"
-    if why := _changing(work.state.events):
+    if why := _changing(work.efforts.events):
         return why
     newer = range(plan.after_turn + 1, work.view.tip.turn + 1)
     past = work.view.turns([*plan.turns, *newer])
@@ -217,17 +217,17 @@ def _why_after(work: RunningTurn, plan: Plan) -> Why | None:
         return "window"
     if _old_blocks(work, plan, (*past, running)) > _MOST_OLD_BLOCKS:
         return "state-blocks"
-    if work.state.summaries and due(work.state, settings, running.number, put_off=PUT_OFF):
+    if work.efforts.summaries and due(work.efforts, settings, running.number, put_off=PUT_OFF):
         return "due"
     return "due" if _is_late(work, plan, past) else None
 
 
-def _is_over_window(work: RunningTurn, turns: Iterable[StoredTurn], *, more: bool = False) -> bool:
+def _is_over_window(work: Turn, turns: Iterable[StoredTurn], *, more: bool = False) -> bool:
     """Tell whether there are too many ambient turns; `more` counts the running one too.
 
     One without an answer takes no place.
     """
-    window = work.settings.ambient_window
+    window = work.run.settings.ambient_window
     ambient = sum(not (turn.efforts or turn.is_aborted) for turn in turns) + more
     return bool(window) and ambient > window + window // 2
 
@@ -240,9 +240,9 @@ def _changing(events: Iterable[Event]) -> Why | None:
     return None
 
 
-def _old_blocks(work: RunningTurn, plan: Plan, turns: Sequence[StoredTurn]) -> int:
+def _old_blocks(work: Turn, plan: Plan, turns: Sequence[StoredTurn]) -> int:
     """Count the state blocks in the context that a newer one has replaced."""
-    if work.settings.anchor == "off":
+    if work.run.settings.anchor == "off":
         return 0
     blocks = 0
     for turn in turns:
@@ -252,7 +252,7 @@ def _old_blocks(work: RunningTurn, plan: Plan, turns: Sequence[StoredTurn]) -> i
     return max(0, blocks - (not plan.anchor))
 
 
-def _is_late(work: RunningTurn, plan: Plan, turns: Sequence[StoredTurn]) -> bool:
+def _is_late(work: Turn, plan: Plan, turns: Sequence[StoredTurn]) -> bool:
     """Tell whether a turn has been shown for too long as if it were new.
 
     That is the last turn of an effort that was concluded, and a turn with long results. Turns
@@ -276,24 +276,24 @@ def _is_late(work: RunningTurn, plan: Plan, turns: Sequence[StoredTurn]) -> bool
     return False
 
 
-def _settings_key(work: RunningTurn) -> str:
+def _settings_key(work: Turn) -> str:
     """Return the fingerprint of the settings that shape a plan, the room, and what is short."""
     short = f"+{work.short}" if work.short else ""
     return f"{_shaping(work)}:{work.room}{short}"
 
 
-def _shaping(work: RunningTurn) -> str:
-    settings = work.settings
+def _shaping(work: Turn) -> str:
+    settings = work.run.settings
     return fingerprint([settings.ambient_window, settings.anchor, settings.rebuild], 8)
 
 
-def _is_made_for(work: RunningTurn, plan: Plan) -> bool:
+def _is_made_for(work: Turn, plan: Plan) -> bool:
     """Tell whether a plan was made with these settings and as much room."""
     is_same = plan.key.partition(":")[0] == _shaping(work)
     return is_same and plan.usual_room == work.room + work.short
 
 
-def _comparable(work: RunningTurn) -> Plan | None:
+def _comparable(work: Turn) -> Plan | None:
     """Return the plan before, None if none was made with these settings and as much room."""
     before = work.plan
     if before is None or before.after_turn > work.view.tip.turn:
@@ -310,12 +310,12 @@ def _kept_logs(logs: Mapping[str, int], before: Plan | None) -> dict[str, int]:
     return {name: 0 if name in left and turn <= since else turn for name, turn in logs.items()}
 
 
-def _ambient(work: RunningTurn, limit: int, *, ended: bool) -> list[int]:
+def _ambient(work: Turn, limit: int, *, ended: bool) -> list[int]:
     """Return the ambient turns in the window, at most `limit`.
 
     A turn without an answer takes no place: it leaves with the answered one that follows it.
     """
-    window = min(work.settings.ambient_window or limit, limit)
+    window = min(work.run.settings.ambient_window or limit, limit)
     running = [work.view.running.number] if ended and not _efforts(work) else []
     free, count = window - len(running), window + 1
     while True:
@@ -328,16 +328,16 @@ def _ambient(work: RunningTurn, limit: int, *, ended: bool) -> list[int]:
     return [turn for turn in (*turns, *running) if turn > before]
 
 
-def _efforts(work: RunningTurn) -> set[str]:
+def _efforts(work: Turn) -> set[str]:
     """Return the efforts of a turn that has ended, those that it left for another one too."""
     names = {*work.view.running.efforts}
-    for event in event_of(work.view.running.messages, work.state):
+    for event in event_of(work.view.running.messages, work.efforts):
         names |= {name for name, *_ in event["spans"] if name}
     return names
 
 
 def _open_effort_turns(
-    work: RunningTurn, limit: int, *, ended: bool
+    work: Turn, limit: int, *, ended: bool
 ) -> tuple[dict[str, int], dict[str, list[int]]]:
     """Return when efforts with an older log were reopened, and the turns to show of each open one.
 
@@ -348,7 +348,7 @@ def _open_effort_turns(
     own = _efforts(work) if ended else ()
     reopened: dict[str, int] = {}
     turns: dict[str, list[int]] = {}
-    for name, entry in work.state.open.items():
+    for name, entry in work.efforts.open.items():
         log, opened = [*work.view.log_turns(name)], entry["opened_turn"]
         log += [running.number] if name in own else []
         compression = work.view.compression(name)
@@ -359,15 +359,15 @@ def _open_effort_turns(
     return reopened, turns
 
 
-def _logs_by_hand(work: RunningTurn, logs: Mapping[str, int]) -> dict[str, str]:
+def _logs_by_hand(work: Turn, logs: Mapping[str, int]) -> dict[str, str]:
     """Return for logs that no result in their turn brings into the context their turns."""
     by_hand: dict[str, str] = {}
     for name, turn in logs.items():
         if turn > work.view.tip.turn:  # the running turn's
             continue
         loaded = {n for stored in work.view.turns([turn]) for n in loaded_in(stored, name)}
-        if name in work.state.expanded:
-            turns = {*work.state.expanded[name]["turns"]} - loaded
+        if name in work.efforts.expanded:
+            turns = {*work.efforts.expanded[name]["turns"]} - loaded
         else:
             turns = set() if loaded else _newest_of_log(work, name, turn)
         if turns:
@@ -375,26 +375,26 @@ def _logs_by_hand(work: RunningTurn, logs: Mapping[str, int]) -> dict[str, str]:
     return by_hand
 
 
-def _newest_of_log(work: RunningTurn, effort: str, reopened: int) -> set[int]:
+def _newest_of_log(work: Turn, effort: str, reopened: int) -> set[int]:
     """Return the newest turns before an effort was reopened that a log may show, one at least."""
     free, chosen = log_limit(work.room), set[int]()
     log = [turn for turn in work.view.log_turns(effort) if turn < reopened]
     for stored in reversed(work.view.turns(log)):
-        free -= work.count(transcript([stored]))
+        free -= work.run.count(transcript([stored]))
         if chosen and free < 0:
             break
         chosen.add(stored.number)
     return chosen
 
 
-def _newest_fitting(work: RunningTurn, turns: list[int]) -> list[int]:
+def _newest_fitting(work: Turn, turns: list[int]) -> list[int]:
     """Return the newest of these turns, as many as could fit, the last ones in any case."""
     free, fitting, unread = work.room, turns[-WHOLE_RESULTS:], turns[:-WHOLE_RESULTS]
     while unread:
         for turn in reversed(work.view.turns(unread[-_CHUNK:])):
             # It takes at least its messages with results as previews; a huge one is shortened.
             messages = placeholders(work, as_past(work.messages(turn)), turn.number)
-            sizes = ((m.type, count_message(m, work.count)) for m in messages)
+            sizes = ((m.type, count_message(m, work.run.count)) for m in messages)
             least = sum(min(n, PREVIEW) if kind == "tool" else n for kind, n in sizes)
             free -= min(least, work.room // 2)
             if free < 0:

@@ -13,7 +13,7 @@ from sqlalchemy.util import memoized_property
 
 from ..messages import text, with_content
 from ..names import ranges, ranges_between, span
-from ..running_turn import RunningTurn
+from ..running_turn import Turn
 from ..tokens import REPLY_OVERHEAD, TokenCounter, count_messages
 from ..turn import StoredTurn
 from ..valid_history import with_own_ids
@@ -107,14 +107,14 @@ class WorkingContext:
         }
 
 
-def assemble(work: RunningTurn, fixed: Sequence[Part]) -> WorkingContext:
+def assemble(work: Turn, fixed: Sequence[Part]) -> WorkingContext:
     """Build the context of the running turn within the budget; the `fixed` parts stand first.
 
     The same inputs give the same bytes; between two changes of the plan the context only grows at
     its end. Above high water it is cut to low water.
     """
     plan = work.plan or new_plan(work, "new")
-    if work.state.events and concluded(work) != (plan.rounds.gone if plan.rounds else ()):
+    if work.efforts.events and concluded(work) != (plan.rounds.gone if plan.rounds else ()):
         plan = new_plan(work, "concluded", inside=True)
     elif plan.application != work.application.key:
         plan = new_plan(work, "application", inside=True)
@@ -123,12 +123,12 @@ def assemble(work: RunningTurn, fixed: Sequence[Part]) -> WorkingContext:
     parts = parts_of(work, plan)
     if size(parts) > high_water(work.room, plan.size):
         plan, parts = _cut(work, new_plan(work, "high-water", inside=True))
-    budget, (system, *rest) = work.settings.context_budget, fixed
+    budget, (system, *rest) = work.run.settings.context_budget, fixed
     words, said, added = text(system.messages[0]), work.application, 0
     keyed = work.fences.keyed(words)
     if said.texts or said.left_out:
         texts = words, said.after(words, work.fences)
-        alone, with_said = (fixed_parts(one, 0, work.count)[0].tokens for one in texts)
+        alone, with_said = (fixed_parts(one, 0, work.run.count)[0].tokens for one in texts)
         keyed, added = said.after(keyed, work.fences), with_said - alone
     system_message = with_content(system.messages[0], keyed)
     first = replace(system, messages=(system_message,), tokens=system.tokens + added)
@@ -140,7 +140,7 @@ def size(parts: Sequence[Part]) -> int:
     return sum(map(attrgetter("tokens"), parts))
 
 
-def _omissions(work: RunningTurn, plan: Plan) -> dict[str, Any]:
+def _omissions(work: Turn, plan: Plan) -> dict[str, Any]:
     """Return what is left out: efforts without a line, turns, and turns shown only in part."""
     omissions: dict[str, Any] = {}
     if work.application.left_out:
@@ -164,7 +164,7 @@ def _omissions(work: RunningTurn, plan: Plan) -> dict[str, Any]:
     return omissions
 
 
-def _cut(work: RunningTurn, plan: Plan) -> tuple[Plan, Parts]:
+def _cut(work: Turn, plan: Plan) -> tuple[Plan, Parts]:
     """Cut a plan so that its context, with the running turn, falls to low water.
 
     Turns too large alone are shortened, then turns leave, oldest first, then long results of the
@@ -185,7 +185,9 @@ def _cut(work: RunningTurn, plan: Plan) -> tuple[Plan, Parts]:
     def tokens(step: Plan) -> int:
         return reserved + size(parts_of(past, step))
 
-    low = min(full, max(low_water(work.room, work.settings.context_budget), reserved + full // 4))
+    low = min(
+        full, max(low_water(work.room, work.run.settings.context_budget), reserved + full // 4)
+    )
     plan = first_below(low, _gentle_cuts(past, plan, low - reserved, full - reserved), tokens)
     if tokens(plan) > full:
         plan = first_below(full, _last_cuts(plan, full - reserved), tokens)
@@ -197,7 +199,7 @@ def _cut(work: RunningTurn, plan: Plan) -> tuple[Plan, Parts]:
     return replace(plan, size=size(parts)), parts
 
 
-def _with_cut(work: RunningTurn, plan: Plan, limit: int) -> Plan:
+def _with_cut(work: Turn, plan: Plan, limit: int) -> Plan:
     """Return the plan with the running turn cut so that all parts have at most `limit` tokens.
 
     The last rounds are spared as long as there is room at all, the newest longer than the others,
@@ -225,7 +227,7 @@ def _with_cut(work: RunningTurn, plan: Plan, limit: int) -> Plan:
     return replace(plan, rounds=cut)
 
 
-def _fitting_files(work: RunningTurn, plan: Plan, limit: int) -> int | None:
+def _fitting_files(work: Turn, plan: Plan, limit: int) -> int | None:
     """Return the tokens of attachments with which a plan has at most `limit`; None for all."""
     cut = plan.rounds or Rounds()
     while (over := size(parts_of(work, plan)) - limit) > 0:
@@ -250,7 +252,7 @@ def _without_front(plan: Plan) -> Iterator[Plan]:
     yield replace(plan, turns=(), short={})
 
 
-def _gentle_cuts(work: RunningTurn, plan: Plan, free: int, full: int) -> Iterator[Plan]:
+def _gentle_cuts(work: Turn, plan: Plan, free: int, full: int) -> Iterator[Plan]:
     """Yield deeper and deeper cuts that keep the last three turns.
 
     Those are shortened only if together they exceed `full` tokens, others if alone they exceed

@@ -9,7 +9,7 @@ from ...prompts.loader import render
 from ..fences import Fences
 from ..messages import calls, compact, with_content, without_thoughts
 from ..recalled import result_of
-from ..running_turn import RunningTurn
+from ..running_turn import Turn
 from ..state_block import as_users_see
 from ..tokens import count_messages
 from ..tool_names import DECIDING
@@ -86,22 +86,22 @@ def shorten_edges(
     return (fences.note(render("whole_turn_left_out", turn=turn.number, tokens=tokens)),)
 
 
-def has_long_results(work: RunningTurn, stored: StoredTurn, most: int = PREVIEW) -> bool:
+def has_long_results(work: Turn, stored: StoredTurn, most: int = PREVIEW) -> bool:
     """Tell whether a turn has results over `most` tokens, which are shown as previews."""
 
     def is_long(stored: StoredTurn) -> bool:
         turn = replace(stored, messages=work.messages(stored))
         messages = as_past(turn.messages)
-        return previewed(turn, messages, Limits(most), work.count) != messages
+        return previewed(turn, messages, Limits(most), work.run.count) != messages
 
-    return work.once(("long", work.count, most), stored, is_long)
+    return work.once(("long", work.run.count, most), stored, is_long)
 
 
-def whole_tokens(work: RunningTurn, turns: Sequence[StoredTurn]) -> list[int]:
+def whole_tokens(work: Turn, turns: Sequence[StoredTurn]) -> list[int]:
     """Return the tokens of each past turn as it is sent if nothing of it is cut."""
 
     def tokens(turn: StoredTurn) -> int:
         messages = placeholders(work, as_past(work.messages(turn)), turn.number)
-        return count_messages(valid_history(messages, work.fences), work.count)
+        return count_messages(valid_history(messages, work.fences), work.run.count)
 
-    return [work.once(("whole", work.count, work.refused), turn, tokens) for turn in turns]
+    return [work.once(("whole", work.run.count, work.run.refused), turn, tokens) for turn in turns]

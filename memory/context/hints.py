@@ -9,7 +9,7 @@ from ..dates import local, local_day
 from ..messages import text
 from ..names import is_qualified
 from ..references import mentions, shares, statements
-from ..running_turn import RunningTurn
+from ..running_turn import Turn
 from ..search.terms import long_enough, query_terms, tells, terms
 from ..turn import Event
 from .plan import Plan
@@ -69,19 +69,19 @@ def spoken_of(message: Pointing, question: str) -> str | None:
     return named[0] if len(named) == 1 else None
 
 
-def hinted(work: RunningTurn) -> list[Event]:
+def hinted(work: Turn) -> list[Event]:
     """Return the event that puts hints before the running message; none if there are no hints.
 
     They name efforts that the message is about and the context lacks. Those named by their id come
     first, then by a word of it, then the effort that the message clearly is about.
     """
-    plan, limit = work.plan, work.settings.recall_hints
+    plan, limit = work.plan, work.run.settings.recall_hints
     question = statements(work.view.running.messages)[0][:_HINT_QUERY]
     if not (plan and limit and (asked := query_terms(question))):
         return []
     ids, elsewhere, _ = mentions(work, [question])
     shown = _in_context(work, plan)
-    stored = work.view.efforts_named(sorted((ids | elsewhere) - shown), work.state.events)
+    stored = work.view.efforts_named(sorted((ids | elsewhere) - shown), work.efforts.events)
     names = [one.id for one in stored if one.id in elsewhere or query_terms(one.id)]
     left_out = plan.older or len(plan.turns) < plan.after_turn
     is_long = len(long_enough(asked)) >= _OVERLAP
@@ -96,14 +96,14 @@ def hinted(work: RunningTurn) -> list[Event]:
 
 
 def _other_subject(
-    work: RunningTurn,
+    work: Turn,
     find: Callable[[str], Sequence[str]],
     question: str,
     plan: Plan,
     shown: Collection[str],
 ) -> list[str]:
     """Return memories of other sessions that a message is about, and the turns in view are not."""
-    overlap = work.settings.min_keyword_overlap
+    overlap = work.run.settings.min_keyword_overlap
     said = {term for term in query_terms(question) if tells(term)}
     related = find(question) if len(said) >= overlap else ()
     absent = [name for name in related if name not in shown]
@@ -121,10 +121,10 @@ def _other_subject(
     ]
 
 
-def _in_context(work: RunningTurn, plan: Plan) -> set[str]:
+def _in_context(work: Turn, plan: Plan) -> set[str]:
     """Return the efforts that are open, summarised, or mentioned since the plan."""
-    names = {*work.state.open, *plan.summaries}
-    for name, turn in work.state.summaries.items():
+    names = {*work.efforts.open, *plan.summaries}
+    for name, turn in work.efforts.summaries.items():
         if turn > plan.after_turn:
             names.add(name)
     return names
@@ -134,14 +134,14 @@ _APART = 3 * 3600
 """Seconds between two turns of one day from which on the hour is told too."""
 
 
-def dated(work: RunningTurn) -> list[Event]:
+def dated(work: Turn) -> list[Event]:
     """Return the event that tells the day before the running message; none if it is known.
 
     It is in the first turn, on another day than the turn before, and some hours after that one.
     """
     if not work.now:
         return []
-    zone, tip = work.settings.timezone, work.view.tip.turn
+    zone, tip = work.run.settings.timezone, work.view.tip.turn
     last, is_later = "", False
     for turn in work.view.turns([tip] if tip else []):
         last = turn.at

@@ -9,7 +9,7 @@ from langchain_core.messages import BaseMessage
 
 from ...prompts.loader import render
 from ..names import is_qualified, parted
-from ..running_turn import RunningTurn
+from ..running_turn import Turn
 from ..spans import kept, narrowed
 from ..tokens import count_messages
 from ..turn import StoredTurn
@@ -37,7 +37,7 @@ class Insertion:
 Insertions: TypeAlias = dict[CallKey, Insertion]
 
 
-def hint_notes(work: RunningTurn, turn: StoredTurn, names: Sequence[str]) -> list[BaseMessage]:
+def hint_notes(work: Turn, turn: StoredTurn, names: Sequence[str]) -> list[BaseMessage]:
     """Return hints as a note; none if the efforts were erased."""
     stored = work.view.as_of(turn.number - 1).efforts_named(names, ())
     lines = [f"- {effort.id}" for effort in stored if effort.summary or effort.goal]
@@ -62,7 +62,7 @@ def finished_rounds(turn: StoredTurn, plan: Plan) -> frozenset[int]:
     return places - shown_log_rounds(turn, plan) if places else places
 
 
-def newest_fitting(insertions: Insertions, free: int, work: RunningTurn) -> Insertions:
+def newest_fitting(insertions: Insertions, free: int, work: Turn) -> Insertions:
     """Return the newest insertions that have at most `free` tokens together."""
     kept = Insertions()
     for call, insertion in reversed([*insertions.items()]):
@@ -72,9 +72,9 @@ def newest_fitting(insertions: Insertions, free: int, work: RunningTurn) -> Inse
     return kept
 
 
-def tokens_of(work: RunningTurn, insertion: Insertion) -> int:
+def tokens_of(work: Turn, insertion: Insertion) -> int:
     """Return the tokens of an insertion."""
-    return count_messages([note for _, note in insertion.pieces], work.count)
+    return count_messages([note for _, note in insertion.pieces], work.run.count)
 
 
 def shown_log_rounds(turn: StoredTurn, plan: Plan) -> set[int]:
@@ -114,7 +114,7 @@ def with_back(
 
 
 def insertions_of(
-    work: RunningTurn, turn: StoredTurn, plan: Plan, known: int, loaded: frozenset[Load]
+    work: Turn, turn: StoredTurn, plan: Plan, known: int, loaded: frozenset[Load]
 ) -> Insertions:
     """Return the logs and hints that a turn's calls put into the context.
 
@@ -149,7 +149,7 @@ def insertions_of(
 
 
 def quoted_log(
-    work: RunningTurn,
+    work: Turn,
     turn: StoredTurn,
     plan: Plan,
     result: Mapping[str, Any],
@@ -186,10 +186,10 @@ def quoted_log(
     return Quoted(turns, frozenset(above & numbers), partly, whole, begin)
 
 
-def _in_earlier_logs(work: RunningTurn, turn: StoredTurn, plan: Plan, effort: str) -> set[int]:
+def _in_earlier_logs(work: Turn, turn: StoredTurn, plan: Plan, effort: str) -> set[int]:
     """Return the turns in the logs of other efforts that were expanded before a turn."""
     numbers: set[int] = set()
-    for other, entry in work.state.expanded.items():
+    for other, entry in work.efforts.expanded.items():
         is_shown = plan.logs.get(other, entry["expanded_turn"]) == entry["expanded_turn"]
         is_before = entry["expanded_turn"] < turn.number and other != effort
         if is_shown and is_before and not is_qualified(other):
@@ -210,7 +210,7 @@ def _standing(turn: StoredTurn, plan: Plan) -> frozenset[int]:
     return frozenset(id(turn.messages[at]) for at in places)
 
 
-def _stands_whole(work: RunningTurn, turn: StoredTurn, plan: Plan) -> bool:
+def _stands_whole(work: Turn, turn: StoredTurn, plan: Plan) -> bool:
     most = PREVIEW if turn.number <= plan.previews else plan.room_or(work.room) // RESULT_SHARE
     is_preview = has_long_results(work, turn, most)
     return is_whole(turn, plan) and turn.number not in plan.short and not is_preview

@@ -10,7 +10,7 @@ from ...prompts.loader import render
 from ..dates import UNDATED, local_day
 from ..efforts import Effort
 from ..names import is_qualified, numbers, ranges_between, turns_named
-from ..running_turn import RunningTurn
+from ..running_turn import Turn
 from ..spans import kept
 from ..state_block import limited, rendered_fields
 from ..tokens import count_message, cut_marked
@@ -29,7 +29,7 @@ Parts: TypeAlias = tuple[Part, ...]
 """The parts of the context without the fixed ones, in their order."""
 
 
-def parts_of(work: RunningTurn, plan: Plan) -> Parts:
+def parts_of(work: Turn, plan: Plan) -> Parts:
     """Return the parts of the context, without the fixed ones, that a plan describes."""
     parts: list[Part] = []
     if plan.summaries or plan.older or plan.unnamed:
@@ -40,34 +40,34 @@ def parts_of(work: RunningTurn, plan: Plan) -> Parts:
         past = [turn for turn in work.view.turns(plan.turns) if turn.status != "erased"]
         # What is out of view changes with each plan: it stands after what the provider has cached.
         parts += [*_past_turns(work, plan, past), *_out_of_view(work, plan, past)]
-    if work.settings.anchor != "off" and (anchor := anchor_of(work, plan)):
+    if work.run.settings.anchor != "off" and (anchor := anchor_of(work, plan)):
         parts.append(_state_block(work, plan, anchor))
     if plan.todos:
         free = int(SHARES["anchor"] * plan.room_or(work.room))
         free -= sum(part.tokens for part in parts if part.name == "anchor")
         note = work.fences.note_within(render("todos", quote=plan.todos), free)
-        parts.append(Part.of("anchor", [note], work.count))
+        parts.append(Part.of("anchor", [note], work.run.count))
     for turn in work.view.turns(range(plan.after_turn + 1, work.view.tip.turn + 1)):
         parts += committed_parts(work, turn, plan)
     if work.view.running.messages:
-        running = replace(work.view.running, events=work.state.events)
+        running = replace(work.view.running, events=work.efforts.events)
         parts += turn_parts(work, running, plan)
     return tuple(parts)
 
 
-def _limit(work: RunningTurn, plan: Plan, share: str) -> int:
+def _limit(work: Turn, plan: Plan, share: str) -> int:
     return part_limit(share, plan.room_or(work.room))
 
 
-def _summaries(work: RunningTurn, plan: Plan) -> Iterator[Part]:
+def _summaries(work: Turn, plan: Plan) -> Iterator[Part]:
     lines = summary_lines(work, _known(work, plan, plan.summaries), plan.room_or(work.room))
     if summaries := summary_notes(work, lines, plan.older, plan.unnamed):
-        yield Part.of("memory", summaries, work.count)
+        yield Part.of("memory", summaries, work.run.count)
 
 
-def _quotes(work: RunningTurn, plan: Plan) -> Iterator[Part]:
+def _quotes(work: Turn, plan: Plan) -> Iterator[Part]:
     """Yield the quotes of compressed efforts that fit; those of the newest take tokens first."""
-    anchor = anchor_of(work, plan) if work.settings.anchor != "off" else {}
+    anchor = anchor_of(work, plan) if work.run.settings.anchor != "off" else {}
     block = _state_block(work, plan, anchor).tokens if anchor else 0
     limit = quotes_limit(plan.room_or(work.room), block)
     quotes: dict[str, BaseMessage] = {}
@@ -78,13 +78,13 @@ def _quotes(work: RunningTurn, plan: Plan) -> Iterator[Part]:
         message = compression and quote(compression, first, work.fences, limit, goals.get(name, ""))
         if message:
             quotes[name] = message
-            limit -= count_message(message, work.count)
+            limit -= count_message(message, work.run.count)
     if quotes:
         in_order = [quotes[name] for name in plan.quotes if name in quotes]
-        yield Part.of("quotes", in_order, work.count)
+        yield Part.of("quotes", in_order, work.run.count)
 
 
-def _known(work: RunningTurn, plan: Plan, names: Sequence[str]) -> tuple[Effort, ...]:
+def _known(work: Turn, plan: Plan, names: Sequence[str]) -> tuple[Effort, ...]:
     """Return these efforts as they were when the plan was made."""
     if not names:
         return ()
@@ -93,13 +93,13 @@ def _known(work: RunningTurn, plan: Plan, names: Sequence[str]) -> tuple[Effort,
     if plan.events:
         is_running = turn == work.view.running.number
         turns = () if is_running else work.view.turns([turn])
-        events = work.state.events if is_running else [e for one in turns for e in one.events]
+        events = work.efforts.events if is_running else [e for one in turns for e in one.events]
     running = replace(work.view.running, number=turn)
     view = replace(work.view.as_of(turn - 1), running=running)
     return view.efforts_named(names, events[: plan.events])
 
 
-def _past_turns(work: RunningTurn, plan: Plan, turns: Sequence[StoredTurn]) -> Iterator[Part]:
+def _past_turns(work: Turn, plan: Plan, turns: Sequence[StoredTurn]) -> Iterator[Part]:
     """Yield the turns of the plan, with a marker where the effort or the day changes."""
     names = [*dict.fromkeys(filter(None, map(_effort_of, turns)))]
     efforts = {effort.id: effort for effort in _known(work, plan, names)}
@@ -119,13 +119,13 @@ def _past_turns(work: RunningTurn, plan: Plan, turns: Sequence[StoredTurn]) -> I
         yield from _logs_by_hand(work, turn, plan)
     # What follows says the day only where it is another than that of the turn before.
     last = work.view.turns([plan.after_turn]) if plan.after_turn else ()
-    days = [day for day in (local_day(one.at, work.settings.timezone) for one in last) if day]
+    days = [day for day in (local_day(one.at, work.run.settings.timezone) for one in last) if day]
     if days and (previous is None or previous[1] != days[0]):
         note = work.fences.note(render("today", day=days[0]))
-        yield Part.of("turns", [note], work.count)
+        yield Part.of("turns", [note], work.run.count)
 
 
-def _logs_by_hand(work: RunningTurn, turn: StoredTurn, plan: Plan) -> Iterator[Part]:
+def _logs_by_hand(work: Turn, turn: StoredTurn, plan: Plan) -> Iterator[Part]:
     """Yield the logs that commands brought back after a turn."""
     limit = log_limit(plan.room_or(work.room))
     for name, turns in plan.by_hand.items():
@@ -135,14 +135,14 @@ def _logs_by_hand(work: RunningTurn, turn: StoredTurn, plan: Plan) -> Iterator[P
             status = "open" if name in plan.open else "concluded"
             if quoted.turns:
                 log = log_quote(name, status, quoted, limit, work.fences)
-                yield Part.of("expanded", [log], work.count, turn.number)
+                yield Part.of("expanded", [log], work.run.count, turn.number)
 
 
-def _day(work: RunningTurn, turn: StoredTurn) -> str:
-    return local_day(turn.at, work.settings.timezone) or UNDATED
+def _day(work: Turn, turn: StoredTurn) -> str:
+    return local_day(turn.at, work.run.settings.timezone) or UNDATED
 
 
-def _marker(work: RunningTurn, turn: StoredTurn, day: str, begun: tuple[str, Effort | None]) -> str:
+def _marker(work: Turn, turn: StoredTurn, day: str, begun: tuple[str, Effort | None]) -> str:
     """Return the marker before a turn, with goal and constraints if its open `effort` is given."""
     name, place, (status, effort) = _effort_of(turn), {"turn": turn.number, "day": day}, begun
     if not name:
@@ -157,13 +157,13 @@ def _marker(work: RunningTurn, turn: StoredTurn, day: str, begun: tuple[str, Eff
     return render("marker_open", **place, effort=name, status=status, aims=aims)
 
 
-def _aims(work: RunningTurn, effort: Effort, form: str, **since: int) -> str:
+def _aims(work: Turn, effort: Effort, form: str, **since: int) -> str:
     """Return the goal, cut if it is long, and the constraints of an effort.
 
     That there are none is not said, as a turn may have one that the model has not noted.
     """
     purpose = effort.purpose
-    goal = cut_marked(purpose["goal"], GOAL_TOKENS, work.count)
+    goal = cut_marked(purpose["goal"], GOAL_TOKENS, work.run.count)
     if not effort.constraints:
         return render("goal_alone", goal=goal)
     return render(form, goal=goal, constraints=purpose["constraints"], **since)
@@ -174,7 +174,7 @@ def _effort_of(turn: StoredTurn) -> str:
     return next(iter(turn.efforts), "")
 
 
-def _out_of_view(work: RunningTurn, plan: Plan, shown: Sequence[StoredTurn]) -> Iterator[Part]:
+def _out_of_view(work: Turn, plan: Plan, shown: Sequence[StoredTurn]) -> Iterator[Part]:
     """Yield notes on what is hidden: turns, logs, and open efforts none of whose turns is shown."""
     logs = _turns_of_logs(work, plan)
     in_view = sorted({*plan.turns} | _in_logs(work, plan, logs))
@@ -183,15 +183,15 @@ def _out_of_view(work: RunningTurn, plan: Plan, shown: Sequence[StoredTurn]) -> 
         fits = len(turns) <= _LIST_LENGTH
         turns = turns if fits else f"{turns[:_LIST_LENGTH].rpartition(',')[0]},…"
         message = work.fences.note(render("out_of_view", turns=turns_named(turns)))
-        yield Part.of("turns", [message], work.count)
+        yield Part.of("turns", [message], work.run.count)
     # An open effort is not listed: its turns are, among the turns out of view.
     away = [name for name, turns in logs.items() if not turns and name not in plan.open]
     if away:
         content = render("logs_out_of_view", efforts=", ".join(away))
         # A third at most: what is open matters more than a log that was asked for once.
         message = work.fences.note_within(content, limit // 3)
-        limit -= count_message(message, work.count)
-        yield Part.of("turns", [message], work.count)
+        limit -= count_message(message, work.run.count)
+        yield Part.of("turns", [message], work.run.count)
     unparked = {*map(_effort_of, shown)}
     # The list is cut at its end: what was active last stands first.
     parked = [name for name in reversed(plan.open) if name not in unparked]
@@ -203,10 +203,10 @@ def _out_of_view(work: RunningTurn, plan: Plan, shown: Sequence[StoredTurn]) -> 
         if effort.status == "open"
     }
     if lines:
-        yield Part.of("turns", [_open_efforts(work, lines, limit)], work.count)
+        yield Part.of("turns", [_open_efforts(work, lines, limit)], work.run.count)
 
 
-def _turns_of_logs(work: RunningTurn, plan: Plan) -> dict[str, set[int]]:
+def _turns_of_logs(work: Turn, plan: Plan) -> dict[str, set[int]]:
     """Return the turns that each log of the plan shows, none if it is out of view."""
     turns: dict[str, set[int]] = {}
     for name, at in plan.logs.items():
@@ -217,7 +217,7 @@ def _turns_of_logs(work: RunningTurn, plan: Plan) -> dict[str, set[int]]:
     return turns
 
 
-def _in_logs(work: RunningTurn, plan: Plan, logs: Mapping[str, set[int]]) -> set[int]:
+def _in_logs(work: Turn, plan: Plan, logs: Mapping[str, set[int]]) -> set[int]:
     """Return the turns that the logs show whole.
 
     A turn of several efforts is not: a log has the rounds of its own effort.
@@ -231,20 +231,20 @@ def _marked_if_active(effort: str, plan: Plan) -> str:
     return render("open_active", effort=effort) if effort == plan.active else effort
 
 
-def _open_efforts(work: RunningTurn, lines: Mapping[str, str], limit: int) -> BaseMessage:
+def _open_efforts(work: Turn, lines: Mapping[str, str], limit: int) -> BaseMessage:
     """Return the note that lists open efforts within `limit` tokens, at least their number."""
 
     def form(text: str) -> str:
         return render("open_efforts", quote=text)
 
-    free = limit - count_message(work.fences.note(form("")), work.count)
-    text = rendered_fields(limited(lines, max(1, free), work.count))
+    free = limit - count_message(work.fences.note(form("")), work.run.count)
+    text = rendered_fields(limited(lines, max(1, free), work.run.count))
     if text:
         return work.fences.note_within(text, limit, form)
     return work.fences.note_within(render("open_efforts_unnamed", efforts=len(lines)), limit)
 
 
-def _state_block(work: RunningTurn, plan: Plan, anchor: Mapping[str, str]) -> Part:
+def _state_block(work: Turn, plan: Plan, anchor: Mapping[str, str]) -> Part:
     """Return the note with the state block as it was when the context was rebuilt."""
 
     def quoted(block: Mapping[str, str]) -> BaseMessage:
@@ -252,5 +252,7 @@ def _state_block(work: RunningTurn, plan: Plan, anchor: Mapping[str, str]) -> Pa
         end = ", " + render("cut_to_fit") if cut else ""
         return work.fences.note(render("anchor_note", how=end, quote=rendered_fields(block)))
 
-    limit = _limit(work, plan, "anchor") - count_message(quoted({}), work.count)
-    return Part.of("anchor", [quoted(limited(anchor, max(1, limit), work.count))], work.count)
+    limit = _limit(work, plan, "anchor") - count_message(quoted({}), work.run.count)
+    return Part.of(
+        "anchor", [quoted(limited(anchor, max(1, limit), work.run.count))], work.run.count
+    )

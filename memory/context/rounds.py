@@ -20,7 +20,7 @@ from ..fences import Fences
 from ..messages import Growing, arguments, call_id, calls
 from ..messages import text as text_of
 from ..names import runs
-from ..running_turn import RunningTurn
+from ..running_turn import Turn
 from ..spans import active_before, spans
 from ..tokens import TokenCounter, count_message, count_messages, fit
 from ..tool_names import DECIDING, MEMORY_TOOLS
@@ -198,14 +198,14 @@ def within(
     return history(cut)
 
 
-def concluded(work: RunningTurn) -> tuple[tuple[str, int, int], ...]:
+def concluded(work: Turn) -> tuple[tuple[str, int, int], ...]:
     """Return the efforts that the running turn concluded, and from where to where their rounds are.
 
     The newest round is not among them: the model has not answered it. Nor are those that brought a
     log which is shown: it stands in them.
     """
-    names = {event["effort"] for event in work.state.events if event["type"] == "concluded"}
-    names -= work.state.open.keys()
+    names = {event["effort"] for event in work.efforts.events if event["type"] == "concluded"}
+    names -= work.efforts.open.keys()
     if not names:
         return ()
     messages = (*work.view.running.messages, *work.results)
@@ -213,7 +213,7 @@ def concluded(work: RunningTurn) -> tuple[tuple[str, int, int], ...]:
     shown = log_rounds(messages, _logs(work))
     return tuple(
         (name, first, last + 1)
-        for name, begin, end in spans(messages, active_before(work.state))
+        for name, begin, end in spans(messages, active_before(work.efforts))
         if name in names
         for first, last in runs(
             at for at in range(max(begin, places[0]), min(end, places[-1])) if at not in shown
@@ -221,9 +221,9 @@ def concluded(work: RunningTurn) -> tuple[tuple[str, int, int], ...]:
     )
 
 
-def _logs(work: RunningTurn) -> set[str]:
+def _logs(work: Turn) -> set[str]:
     """Return the efforts whose log the running turn expanded or reopened, and which is shown."""
-    state = work.state
+    state = work.efforts
     expanded = {name for name, log in state.expanded.items() if log["expanded_turn"] == state.turn}
     return expanded | {name for name, one in state.open.items() if one["opened_turn"] == state.turn}
 

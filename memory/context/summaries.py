@@ -9,7 +9,7 @@ from ...prompts.loader import render
 from ..dates import day_of
 from ..efforts import Effort, changes, one_line
 from ..names import is_qualified
-from ..running_turn import RunningTurn
+from ..running_turn import Turn
 from ..tokens import count_messages, cut_marked
 from .budget import part_limit
 
@@ -17,7 +17,7 @@ NAMED = 20
 """Older efforts that are named at most: a model asked for one then needs no search for its id."""
 
 
-def fitting(work: RunningTurn) -> tuple[tuple[str, ...], tuple[str, ...], int]:
+def fitting(work: Turn) -> tuple[tuple[str, ...], tuple[str, ...], int]:
     """Return the efforts that get a line, the older ones that are named, and how many are not.
 
     The lines are those of the efforts that were concluded last, as many as fit, so that a reference
@@ -25,11 +25,11 @@ def fitting(work: RunningTurn) -> tuple[tuple[str, ...], tuple[str, ...], int]:
     what they leave.
     """
     limit = part_limit("memory", work.room)
-    stored = work.view.efforts_named([*work.state.summaries], work.state.events)
+    stored = work.view.efforts_named([*work.efforts.summaries], work.efforts.events)
     every = summary_lines(work, stored, work.room)
     ended = {effort.id: effort.turn for effort in stored if not is_qualified(effort.id)}
     places = {
-        name: (ended.get(name, work.state.summaries[name]), at) for at, name in enumerate(every)
+        name: (ended.get(name, work.efforts.summaries[name]), at) for at, name in enumerate(every)
     }
     newest = sorted(every, key=lambda name: places[name], reverse=True)
     concluded = _count_concluded(work)
@@ -39,7 +39,7 @@ def fitting(work: RunningTurn) -> tuple[tuple[str, ...], tuple[str, ...], int]:
         return {name: line for name, line in every.items() if name in chosen}
 
     def size(lines: Mapping[str, str], older: Sequence[str], unnamed: int) -> int:
-        return count_messages(summary_notes(work, lines, older, unnamed), work.count)
+        return count_messages(summary_notes(work, lines, older, unnamed), work.run.count)
 
     steps = range(1, len(newest) + 1)
     lines = first(bisect_right(steps, limit, key=lambda number: size(first(number), (), concluded)))
@@ -51,7 +51,7 @@ def fitting(work: RunningTurn) -> tuple[tuple[str, ...], tuple[str, ...], int]:
 
 
 def summary_notes(
-    work: RunningTurn, lines: Mapping[str, str], older: Sequence[str], unnamed: int
+    work: Turn, lines: Mapping[str, str], older: Sequence[str], unnamed: int
 ) -> list[BaseMessage]:
     """Return the lines of concluded efforts as notes, with the efforts that have no line."""
     elsewhere = {name for name in lines if is_qualified(name)}
@@ -69,14 +69,14 @@ def summary_notes(
     return [*map(work.fences.note, texts)]
 
 
-def summary_lines(work: RunningTurn, efforts: Sequence[Effort], room: int) -> dict[str, str]:
+def summary_lines(work: Turn, efforts: Sequence[Effort], room: int) -> dict[str, str]:
     """Return the line of each concluded effort, each cut so that one fits into the share.
 
     Efforts of other sessions stand first, with the day of their end: they are known from the first
     turn on and only leave, while efforts of this session are added at the end.
     """
     frames = (summary_notes(work, {name: ""}, (), 9_999) for name in ("a", "s/a"))
-    frame = max(count_messages(messages, work.count) for messages in frames)
+    frame = max(count_messages(messages, work.run.count) for messages in frames)
     limit = max(1, part_limit("memory", room) - frame)
     concluded = [effort for effort in efforts if effort.status == "concluded"]
     lines = {}
@@ -85,24 +85,24 @@ def summary_lines(work: RunningTurn, efforts: Sequence[Effort], room: int) -> di
         turns = work.view.turns_of(effort.id, [effort.turn]) if elsewhere else ()
         day = f" ({day_of(turns[0].at)})" if turns else ""
         line = f"- {effort.id}{day}: {one_line(effort.summary)}"
-        lines[effort.id] = cut_marked(line, limit, work.count)
+        lines[effort.id] = cut_marked(line, limit, work.run.count)
     return lines
 
 
-def _count_concluded(work: RunningTurn) -> int:
+def _count_concluded(work: Turn) -> int:
     """Count the concluded efforts of the session, those that the running turn concluded too."""
     total = work.view.efforts(0).total
-    ended = [e.id for e in changes(work.state.events, 0) if e.status == "concluded"]
-    names = {*work.state.open, *ended}
+    ended = [e.id for e in changes(work.efforts.events, 0) if e.status == "concluded"]
+    names = {*work.efforts.open, *ended}
     if not total or not names:
         return total
     stored = {effort.id for effort in work.view.efforts_named([*names], ())}
-    new = {*ended} - stored - work.state.open.keys()
-    return max(0, total - len(stored & work.state.open.keys())) + len(new)
+    new = {*ended} - stored - work.efforts.open.keys()
+    return max(0, total - len(stored & work.efforts.open.keys())) + len(new)
 
 
-def _newest_concluded(work: RunningTurn, lines: Mapping[str, str]) -> list[str]:
+def _newest_concluded(work: Turn, lines: Mapping[str, str]) -> list[str]:
     """Return the names of the newest concluded efforts without a line."""
-    shown = {*lines, *work.state.open}
+    shown = {*lines, *work.efforts.open}
     found = work.view.efforts(len(shown) + NAMED).efforts
     return [effort.id for effort in found if effort.id not in shown][:NAMED]

@@ -11,7 +11,7 @@ from langchain_core.messages import BaseMessage
 from ...prompts.loader import render
 from ..messages import Growing, answered, without_thoughts
 from ..messages import text as text_of
-from ..running_turn import RunningTurn
+from ..running_turn import Turn
 from ..state_block import each_block_once
 from ..tokens import count_message, count_messages
 from ..turn import StoredTurn
@@ -68,7 +68,7 @@ class _Sent:
 
 
 def committed_parts(
-    work: RunningTurn, stored: StoredTurn, plan: Plan, marker: BaseMessage | None = None
+    work: Turn, stored: StoredTurn, plan: Plan, marker: BaseMessage | None = None
 ) -> list[Part]:
     """Return a committed turn in parts; they are cached if they depend on its turn alone."""
 
@@ -78,7 +78,7 @@ def committed_parts(
     turn, is_next = stored.number, stored.number == plan.after_turn + 1
     noted = _block_above(work, plan, turn)
     form = (
-        *(work.count, work.provider, work.refused),
+        *(work.run.count, work.run.provider, work.run.refused),
         *(turn <= plan.after_turn, turn <= plan.previews),
         *(plan.short.get(turn), is_whole(stored, plan), plan.room, work.room),
         (plan.rounds, plan.within) if is_next else None,
@@ -90,7 +90,7 @@ def committed_parts(
     if marker is None:
         return parts
     first, *later = parts or [Part("turns", (), 0)]
-    tokens = count_message(marker, work.count) + first.tokens
+    tokens = count_message(marker, work.run.count) + first.tokens
     return [Part("turns", (marker, *first.messages), tokens, turn), *later]
 
 
@@ -105,7 +105,7 @@ def _depends_on_others(turn: StoredTurn, plan: Plan) -> bool:
     return False
 
 
-def turn_parts(work: RunningTurn, turn: StoredTurn, plan: Plan) -> list[Part]:
+def turn_parts(work: Turn, turn: StoredTurn, plan: Plan) -> list[Part]:
     """Return the parts of a turn: notes before it, its messages, and logs and hints in it.
 
     The notes may have a quarter of a shortened turn, of any other one the whole room. A note after
@@ -128,21 +128,21 @@ def turn_parts(work: RunningTurn, turn: StoredTurn, plan: Plan) -> list[Part]:
             notes = hint_notes(work, turn, event["hints"])
         else:
             continue
-        limit -= count_messages(notes, work.count)
+        limit -= count_messages(notes, work.run.count)
         before += notes if limit >= 0 else []
     name: PartName = "turn" if turn.number == work.view.running.number else "turns"
-    notes_tokens = count_messages(before, work.count) if before else 0
+    notes_tokens = count_messages(before, work.run.count) if before else 0
     pieces = [*zip(repeat(name), before), *_pieces(work, turn, plan, name, notes_tokens)]
     if turn.id and turn.is_aborted:
         pieces.append((name, work.fences.note(render("broken_off", turn=turn.number))))
     parts: list[Part] = []
     for part_name, same_part in groupby(pieces, key=itemgetter(0)):
-        parts.append(Part.of(part_name, map(itemgetter(1), same_part), work.count, turn.number))
+        parts.append(Part.of(part_name, map(itemgetter(1), same_part), work.run.count, turn.number))
     return parts
 
 
 def _pieces(
-    work: RunningTurn, turn: StoredTurn, plan: Plan, name: PartName, notes: int
+    work: Turn, turn: StoredTurn, plan: Plan, name: PartName, notes: int
 ) -> Iterator[Piece]:
     """Yield a turn's messages with the logs and hints in it, shortened as the plan says.
 
@@ -182,9 +182,7 @@ def _pieces(
     )
 
 
-def _insertions_of_cut(
-    work: RunningTurn, sent: _Sent, plan: Plan, cut: Rounds, end: int
-) -> Insertions:
+def _insertions_of_cut(work: Turn, sent: _Sent, plan: Plan, cut: Rounds, end: int) -> Insertions:
     """Return the insertions in the part of a turn that is cut, which goes to the place `end`."""
     # Of calls with one id a call is told by how many of those that are shown come after it.
     away = hidden(sent.turn.messages[:end], cut)
@@ -207,13 +205,13 @@ def _back_in(sent: _Sent, head: StoredTurn) -> dict[CallKey, BaseMessage]:
     }
 
 
-def _insertions_of_short(work: RunningTurn, sent: _Sent, plan: Plan, limit: int) -> Insertions:
+def _insertions_of_short(work: Turn, sent: _Sent, plan: Plan, limit: int) -> Insertions:
     """Return the insertions in a turn that is shortened to `limit` tokens: half of them at most."""
     insertions = insertions_of(work, sent.turn, plan, sent.known, frozenset())
     return newest_fitting(insertions, limit // 2, work)
 
 
-def shown_logs(work: RunningTurn, plan: Plan, number: int) -> frozenset[Load]:
+def shown_logs(work: Turn, plan: Plan, number: int) -> frozenset[Load]:
     """Return what the logs in a turn show that came into it before the plan was made."""
     turn = _turn(work, number)
     is_next = number == plan.after_turn + 1
@@ -234,7 +232,7 @@ def shown_logs(work: RunningTurn, plan: Plan, number: int) -> frozenset[Load]:
     return loads | {(one["effort_id"], turn) for one in results for turn in turns_of_log(one)}
 
 
-def _turn(work: RunningTurn, number: int) -> StoredTurn:
+def _turn(work: Turn, number: int) -> StoredTurn:
     """Return a turn with its messages."""
     if number == work.view.running.number:
         return work.view.running
@@ -242,19 +240,17 @@ def _turn(work: RunningTurn, number: int) -> StoredTurn:
     return replace(turn, messages=work.messages(turn))
 
 
-def _messages_after(
-    work: RunningTurn, sent: _Sent, plan: Plan, end: int
-) -> tuple[BaseMessage, ...]:
+def _messages_after(work: Turn, sent: _Sent, plan: Plan, end: int) -> tuple[BaseMessage, ...]:
     """Return the messages of a turn from a place on, with previews of long results."""
     turn, messages = sent.turn, sent.messages
     most = PREVIEW if turn.number <= plan.previews else plan.room_or(work.room) // RESULT_SHARE
     limits = [UNLIMITED] * end + [Limits(most)] * (len(messages) - end)
-    shown = previewed_each(turn, messages, limits, work.count)[end:]
+    shown = previewed_each(turn, messages, limits, work.run.count)[end:]
     if turn.id or shown == messages[end:]:
         return shown
     # Whether its attachments are sent was decided for the turn.
     return tuple(
-        old if has_files(old) and work.count(text_of(old)) <= most else new
+        old if has_files(old) and work.run.count(text_of(old)) <= most else new
         for old, new in zip(messages[end:], shown, strict=True)
     )
 
@@ -264,7 +260,7 @@ def _without(turn: StoredTurn, places: range, away: Collection[int]) -> StoredTu
     return replace(turn, messages=tuple(turn.messages[at] for at in places if at not in away))
 
 
-def _as_sent(work: RunningTurn, turn: StoredTurn, plan: Plan) -> _Sent:
+def _as_sent(work: Turn, turn: StoredTurn, plan: Plan) -> _Sent:
     """Return a turn as it is sent whole."""
     past, back = turn.number <= plan.after_turn, dict[CallKey, BaseMessage]()
     if turn.id:
@@ -273,7 +269,7 @@ def _as_sent(work: RunningTurn, turn: StoredTurn, plan: Plan) -> _Sent:
     else:
         running = attached(work, plan)
         said, back = running.messages, {**running.back}
-    if work.provider and not (past and turn.id):
+    if work.run.provider and not (past and turn.id):
         said = _without_foreign_thoughts(work, said)
     if not past:
         # Newer answers keep their state blocks: the one before them in the context is older.
@@ -285,14 +281,14 @@ def _as_sent(work: RunningTurn, turn: StoredTurn, plan: Plan) -> _Sent:
     return _Sent(turn, said, back, known)
 
 
-def anchor_of(work: RunningTurn, plan: Plan) -> Mapping[str, str]:
+def anchor_of(work: Turn, plan: Plan) -> Mapping[str, str]:
     """Return the state block that the note has: the newest one when the plan was made."""
-    return work.state.anchor if plan.anchor is None else plan.anchor
+    return work.efforts.anchor if plan.anchor is None else plan.anchor
 
 
-def _block_above(work: RunningTurn, plan: Plan, number: int) -> Mapping[str, str]:
+def _block_above(work: Turn, plan: Plan, number: int) -> Mapping[str, str]:
     """Return the newest state block that stands above a turn after the plan, {} for none."""
-    if work.settings.anchor == "off" or number <= plan.after_turn:
+    if work.run.settings.anchor == "off" or number <= plan.after_turn:
         return {}
     for turn in reversed(work.view.turns(range(plan.after_turn + 1, number))):
         events = turn.events[plan.events if turn.number == plan.after_turn + 1 else 0 :]
@@ -305,7 +301,7 @@ def _block_above(work: RunningTurn, plan: Plan, number: int) -> Mapping[str, str
 
 
 def _shortened(
-    work: RunningTurn, turn: StoredTurn, messages: Sequence[BaseMessage], limit: int
+    work: Turn, turn: StoredTurn, messages: Sequence[BaseMessage], limit: int
 ) -> tuple[BaseMessage, ...]:
     """Return a past turn within `limit` tokens; one that was broken off has no answer."""
     if answered(messages):
@@ -314,14 +310,14 @@ def _shortened(
 
 
 def _without_foreign_thoughts(
-    work: RunningTurn, messages: Sequence[BaseMessage]
+    work: Turn, messages: Sequence[BaseMessage]
 ) -> tuple[BaseMessage, ...]:
     """Return messages without the thoughts of other providers' models, which refuse them."""
     providers = _providers(messages)
-    if {*providers} <= {None, "", work.provider}:
+    if {*providers} <= {None, "", work.run.provider}:
         return tuple(messages)
     return tuple(
-        without_thoughts(message) if by and by != work.provider else message
+        without_thoughts(message) if by and by != work.run.provider else message
         for message, by in zip(messages, providers, strict=True)
     )
 
@@ -334,7 +330,7 @@ _providers = Growing[Any](
 
 
 def _edge_pieces(
-    work: RunningTurn, turn: StoredTurn, plan: Plan, messages: Sequence[BaseMessage]
+    work: Turn, turn: StoredTurn, plan: Plan, messages: Sequence[BaseMessage]
 ) -> Iterator[Piece]:
     """Yield request and final answer of a past turn, and the rounds that brought a log back."""
     if turn.number in plan.short:
@@ -343,7 +339,7 @@ def _edge_pieces(
             yield "turns", message
         return
     if turn.number <= plan.previews:
-        messages = previewed(turn, messages, Limits(PREVIEW), work.count)
+        messages = previewed(turn, messages, Limits(PREVIEW), work.run.count)
     kept = sorted({*edges(messages), *shown_log_rounds(turn, plan)})
     part = replace(turn, messages=tuple(turn.messages[at] for at in kept))
     insertions = insertions_of(work, part, plan, len(kept), frozenset())

@@ -21,7 +21,7 @@ from ..efforts import Effort, happened, one_line
 from ..errors import AnswerError
 from ..fences import Fences
 from ..questions import Asks
-from ..running_turn import RunningTurn
+from ..running_turn import Turn
 from ..tokens import count_message, cut_at_sentence
 from ..turn import Event, StoredTurn
 from .core import Goals, core
@@ -103,14 +103,14 @@ class Due:
         return self.leaving[-1].number if self.leaving else self.old.through if self.old else 0
 
 
-def outgrown(work: RunningTurn) -> Due | None:
+def outgrown(work: Turn) -> Due | None:
     """Return an open effort to compress now, preferably the active one; None if there is none."""
-    if work.settings.compression == "off" or not work.state.open:
+    if work.run.settings.compression == "off" or not work.efforts.open:
         return None
-    active, tip = work.state.active, work.view.tip.turn
+    active, tip = work.efforts.active, work.view.tip.turn
     sample = work.view.turns(range(max(1, tip - _SAMPLE + 1), tip + 1))
     next_turn = sum(whole_tokens(work, sample)) // max(1, len(sample))
-    names = dict.fromkeys([*([active] if active else []), *reversed([*work.state.open])])
+    names = dict.fromkeys([*([active] if active else []), *reversed([*work.efforts.open])])
     for effort in work.known([*names]):
         due = _due(work, effort, next_turn)
         turn, turns = last_failure(work, effort.id) if due else (0, 0)
@@ -119,7 +119,7 @@ def outgrown(work: RunningTurn) -> Due | None:
     return None
 
 
-def last_failure(work: RunningTurn, effort: str) -> tuple[int, int]:
+def last_failure(work: Turn, effort: str) -> tuple[int, int]:
     """Return the turn in which the last pass failed, and in how many turns the next one is due.
 
     Both are 0 if the last pass did not fail.
@@ -132,22 +132,22 @@ def last_failure(work: RunningTurn, effort: str) -> tuple[int, int]:
     return 0, 0
 
 
-def failed(work: RunningTurn, effort: str, reason: str) -> RunningTurn:
+def failed(work: Turn, effort: str, reason: str) -> Turn:
     """Return the turn after a pass that failed; the first of several in a row is told."""
     wait = min(_LONGEST_WAIT, 2 * last_failure(work, effort)[1] or 1)
     event = {"type": FAILED, "effort": effort, "wait": wait, "reason": reason}
     line = banner_of(FAILED, effort=effort) if wait == 1 else ""
-    return work.put(happened(work.state, event, line))
+    return work.put(happened(work.efforts, event, line))
 
 
-def item_limit(work: RunningTurn) -> int:
+def item_limit(work: Turn) -> int:
     """Return how many tokens the salient items of one effort may have."""
     return int(_QUOTED_SHARE * work.room)
 
 
-def share_of(work: RunningTurn) -> float:
+def share_of(work: Turn) -> float:
     """Return how many tokens the active effort may have; any other one may have half of that."""
-    size = log2(work.settings.context_budget)
+    size = log2(work.run.settings.context_budget)
     (small, share), *more = _SHARES
     for large, smaller in more:
         if size < large:
@@ -175,13 +175,13 @@ def leaving(sizes: Sequence[int], recent: int, *, low: float, least: float) -> i
     return next((number for number in range(most) if sum(sizes[number:]) <= low), most)
 
 
-def quote_tokens(work: RunningTurn, compression: Compression) -> int:
+def quote_tokens(work: Turn, compression: Compression) -> int:
     """Return the tokens of the note that stands for compressed turns, 0 if there is none."""
     message = quote(compression, 1, work.fences)
-    return count_message(message, work.count) if message else 0
+    return count_message(message, work.run.count) if message else 0
 
 
-def _due(work: RunningTurn, effort: Effort, next_turn: int) -> Due | None:
+def _due(work: Turn, effort: Effort, next_turn: int) -> Due | None:
     """Return what to compress of an effort; `next_turn` is the guessed size of the next turn.
 
     It is due if it has outgrown its share, if turns of it had to leave the context already
@@ -189,7 +189,7 @@ def _due(work: RunningTurn, effort: Effort, next_turn: int) -> Due | None:
     """
     log, old = work.view.log_turns(effort.id), work.view.compression(effort.id)
     note_tokens = quote_tokens(work, old) if old else 0
-    active = effort.id == work.state.active
+    active = effort.id == work.efforts.active
     share = share_of(work) if active else share_of(work) / 2
     turns = log[bisect_right(log, old.through) if old else 0 :]
     stored_turns, sizes = _oldest(work, effort.id, turns, _READ_SHARES * share)
@@ -199,7 +199,7 @@ def _due(work: RunningTurn, effort: Effort, next_turn: int) -> Due | None:
         is_quoted = bool(work.plan.logs.get(effort.id))
         hidden = bool(turns) and not (is_quoted or work.plan.shows(turns[0]))
         cut = work.used + next_turn > high_water(work.room, work.plan.size)
-        cut_to = low_water(work.room, work.settings.context_budget)
+        cut_to = low_water(work.room, work.run.settings.context_budget)
         pressing = not hidden and cut and live + next_turn > cut_to
     if live > share or hidden or pressing:
         urgent = unread or hidden or pressing
@@ -211,7 +211,7 @@ def _due(work: RunningTurn, effort: Effort, next_turn: int) -> Due | None:
             recent = sum(turn > work.view.tip.turn - RECENT_TURNS for turn in turns)
         number = leaving(sizes, max(0, recent - unread), low=low, least=least * share)
         # No more than a pass can read, but one turn in any case.
-        limit = readable_at_once(work.settings.context_budget)
+        limit = readable_at_once(work.run.settings.context_budget)
         readable = sum(total <= limit for total in accumulate(sizes[:number]))
         number = max(readable, min(1, number))
     if not number and not (old and old.stale):
@@ -220,7 +220,7 @@ def _due(work: RunningTurn, effort: Effort, next_turn: int) -> Due | None:
 
 
 def _oldest(
-    work: RunningTurn, effort: str, turns: Sequence[int], limit: float
+    work: Turn, effort: str, turns: Sequence[int], limit: float
 ) -> tuple[tuple[StoredTurn, ...], list[int]]:
     """Return what the oldest of these turns have of an effort, until it exceeds `limit` tokens."""
     stored_turns: tuple[StoredTurn, ...] = ()
@@ -258,7 +258,7 @@ class Chosen:
     fallback: str = ""
 
 
-def compress(work: RunningTurn, due: Due, similarity: Similarity) -> Asks[Compressed]:
+def compress(work: Turn, due: Due, similarity: Similarity) -> Asks[Compressed]:
     """Compress the turns that leave.
 
     If the extraction fails, rules choose instead; if the background fails, the one before stays.
@@ -267,17 +267,19 @@ def compress(work: RunningTurn, due: Due, similarity: Similarity) -> Asks[Compre
     """
     old = due.old or Compression(due.effort.id, 0, 0)
     chosen = yield from _choose_or_fall_back(work, due, old)
-    threshold = work.settings.similarity_threshold
+    threshold = work.run.settings.similarity_threshold
     turn, method = work.view.tip.turn, chosen.method
     before = confirmed(old.items, chosen.confirmed, turn)
     pool = merged(before, chosen.items, similarity, threshold, chosen.revisions)
-    items = capped(pool.items, item_limit(work), partial(line_tokens, work.count), due.effort.goal)
+    items = capped(
+        pool.items, item_limit(work), partial(line_tokens, work.run.count), due.effort.goal
+    )
     dropped = [item for item in pool.items if item not in items and not item.superseded_by]
     new = replace(old, turn=turn, through=due.through, items=items, method=method, stale=False)
     new = replace(new, left_out=(*old.left_out, *(item.turn for item in dropped)))
     report = _report(chosen, [asdict(merge) for merge in pool.merges])
     report |= {"left_out": len(dropped)} if dropped else {}
-    if work.settings.compression == "protected-core":
+    if work.run.settings.compression == "protected-core":
         return Compressed(new, report)
     try:
         text = yield from _background(work, due, new, pool, dropped)
@@ -327,15 +329,15 @@ def confirmed(items: Iterable[Item], keys: Container[str], turn: int) -> tuple[I
     return tuple(replace(item, confirmed=turn) if item.key in keys else item for item in items)
 
 
-def _choose_or_fall_back(work: RunningTurn, due: Due, old: Compression) -> Asks[Chosen]:
+def _choose_or_fall_back(work: Turn, due: Due, old: Compression) -> Asks[Chosen]:
     """Let a model choose; if it may not or cannot, let rules choose."""
     goals, reason = _goals(work, due), ""
     recorded = _recorded_items(work, due, goals)
     verdicts: tuple[Verdict, ...] = ()
-    if work.settings.compression != "protected-core":
+    if work.run.settings.compression != "protected-core":
         old_keys = {item.key for item in old.items}
         new = tuple(item for item in recorded if item.key not in old_keys)
-        sizes = Sizes(work.settings.context_budget, item_limit(work))
+        sizes = Sizes(work.run.settings.context_budget, item_limit(work))
         candidates = (*old.items, *new)
         try:
             chosen = yield from choose(due.effort, due.leaving, candidates, sizes, work.fences)
@@ -348,11 +350,11 @@ def _choose_or_fall_back(work: RunningTurn, due: Due, old: Compression) -> Asks[
     return Chosen((*recorded, *items), "protected-core", verdicts, fallback=reason)
 
 
-def _cut(work: RunningTurn, quote: str) -> str:
-    return cut_quote(quote, int(_LONGEST_SHARE * item_limit(work)), work.count)
+def _cut(work: Turn, quote: str) -> str:
+    return cut_quote(quote, int(_LONGEST_SHARE * item_limit(work)), work.run.count)
 
 
-def _goals(work: RunningTurn, due: Due) -> Goals:
+def _goals(work: Turn, due: Due) -> Goals:
     """Return the first goal of an effort, its goal now, and the changes in the turns that leave."""
     effort = due.effort
 
@@ -367,7 +369,7 @@ def _goals(work: RunningTurn, due: Due) -> Goals:
     return Goals([*opened, effort.goal][0], effort.goal, changes, effort.constraints)
 
 
-def _recorded_items(work: RunningTurn, due: Due, goals: Goals) -> tuple[Item, ...]:
+def _recorded_items(work: Turn, due: Due, goals: Goals) -> tuple[Item, ...]:
     """Return the first goal, if there is another one now, and the reasons of its changes.
 
     The log has neither: they stand in calls of the memory's own tools. The first goal is quoted
@@ -383,7 +385,7 @@ def _recorded_items(work: RunningTurn, due: Due, goals: Goals) -> tuple[Item, ..
 
 
 def _background(
-    work: RunningTurn, due: Due, new: Compression, pool: Merged, left_out: Iterable[Item]
+    work: Turn, due: Due, new: Compression, pool: Merged, left_out: Iterable[Item]
 ) -> Asks[str]:
     """Ask for a background that continues the old one and the items that have no room now."""
     turns: Sequence[StoredTurn] = due.leaving
@@ -392,13 +394,13 @@ def _background(
         log = work.view.log_turns(due.effort.id)
         turns = work.view.turns_of(due.effort.id, [turn for turn in log if turn <= due.through])
     dropped = " ".join(one_line(item.quote) for item in left_out)
-    dropped = cut_at_sentence(dropped, BACKGROUND, work.count)
+    dropped = cut_at_sentence(dropped, BACKGROUND, work.run.count)
     previous = Previous(
         background=" ".join(filter(None, (new.background, dropped))),
         quotes=tuple(item.quote for item in new.current),
         obsolete=pool.obsolete,
     )
-    sizes = Sizes(work.settings.context_budget)
+    sizes = Sizes(work.run.settings.context_budget)
     return (yield from background(due.effort, turns, previous, sizes, work.fences))
 
 

@@ -8,7 +8,7 @@ from ..dates import day_of
 from ..efforts import Effort, happened, within_limit
 from ..names import is_qualified, qualified, ranges
 from ..references import reference
-from ..running_turn import Outcome, RunningTurn
+from ..running_turn import Outcome, Turn
 from ..transcript import transcript
 from ..turn import memberships
 from .arguments import Text
@@ -20,14 +20,14 @@ STATUS_LISTED = 20
 _EARLIER = 20  # efforts of other sessions that `effort_status` names: a screenful
 
 
-def effort_status(work: RunningTurn, effort_id: Text = "") -> Outcome:
+def effort_status(work: Turn, effort_id: Text = "") -> Outcome:
     """List the efforts in the context, then the newest others, and count the remaining ones.
 
     With a name it is that effort alone, which counts as a reference.
     """
     if effort_id.strip():
         return _status_of(work, work.find(effort_id))
-    in_context = [*work.state.open, *work.state.summaries]
+    in_context = [*work.efforts.open, *work.efforts.summaries]
     newest = work.view.efforts(len(in_context) + STATUS_LISTED)
     further = [e.id for e in newest.efforts if e.id not in in_context][:STATUS_LISTED]
     stored = work.view.efforts_named([name for name in in_context if not is_qualified(name)], ())
@@ -43,9 +43,9 @@ def effort_status(work: RunningTurn, effort_id: Text = "") -> Outcome:
     return work, result | ({"earlier_sessions": earlier} if earlier else {})
 
 
-def _status_of(work: RunningTurn, effort: Effort) -> Outcome:
+def _status_of(work: Turn, effort: Effort) -> Outcome:
     """Return the turn after a look at one effort, whose summary comes back if it was evicted."""
-    state, result = work.state, {"efforts": [_entry(work, effort)]}
+    state, result = work.efforts, {"efforts": [_entry(work, effort)]}
     if effort.status == "concluded" and effort.id not in state.summaries:
         state = happened(state, {"type": "returned", "effort": effort.id})
     event = reference(effort.id, "tool", ["effort_status"])
@@ -54,20 +54,20 @@ def _status_of(work: RunningTurn, effort: Effort) -> Outcome:
     return work.put(within_limit(state)), result
 
 
-def _entry(work: RunningTurn, effort: Effort) -> Mapping[str, Any]:
+def _entry(work: Turn, effort: Effort) -> Mapping[str, Any]:
     running = bool(work.view.running.number) and effort.id in memberships(
-        work.state.active, work.state.events
+        work.efforts.active, work.efforts.events
     )
     log = work.view.log(effort.id, running=running) if effort.status == "open" else ()
-    turns = [*work.view.log_turns(effort.id), *([work.state.turn] if running else [])]
+    turns = [*work.view.log_turns(effort.id), *([work.efforts.turn] if running else [])]
     return {
         "id": effort.id,
         "status": effort.status,
-        "active": work.state.active == effort.id,
+        "active": work.efforts.active == effort.id,
         **(effort.aims if effort.status == "open" else {}),
         "expanded": is_in_view(work, effort.id),
         "summary": render("summary_above") if is_qualified(effort.id) else effort.summary,
-        "raw_tokens": work.count(transcript(log)) if log else effort.tokens,
-        "summary_tokens": work.count(effort.summary),
+        "raw_tokens": work.run.count(transcript(log)) if log else effort.tokens,
+        "summary_tokens": work.run.count(effort.summary),
         "turns": ranges(turns),
     }

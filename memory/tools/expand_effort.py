@@ -11,7 +11,7 @@ from ..efforts import Effort, happened, within_limit
 from ..errors import ToolError
 from ..messages import text
 from ..names import numbers, parted, ranges
-from ..running_turn import Outcome, RunningTurn
+from ..running_turn import Outcome, Turn
 from ..search.terms import indexed, query_terms
 from ..spans import active_before, spans
 from ..tool_names import DECIDING
@@ -23,9 +23,7 @@ _ALSO = 4  # further places of a match that are named: a search finds more
 _SHOWN = 80  # characters of a list of turns that an error repeats: a model may write any
 
 
-def expand_effort(
-    work: RunningTurn, effort_id: str, turns: Turns = "", query: Text = ""
-) -> Outcome:
+def expand_effort(work: Turn, effort_id: str, turns: Turns = "", query: Text = "") -> Outcome:
     """Bring the raw log of a concluded effort into the context, or renew its place there."""
     effort = work.find_concluded(effort_id)
     log = work.view.log(effort.id)
@@ -39,7 +37,7 @@ def expand_effort(
         event["again"], loaded["tokens"] = True, 0
         if offset := loaded.pop("offset", 0):
             loaded["how"] = render("matches_at", read=reading_call(effort, turn_numbers, offset))
-    state = work.state
+    state = work.efforts
     entry = state.expanded.get(effort.id)
     if entry is not None and entry["expanded_turn"] != state.turn and "again" not in event:
         event["moved"] = True  # it leaves its former place
@@ -49,23 +47,25 @@ def expand_effort(
     return work.put(state), {"status": "expanded", "effort_id": effort.id, **loaded}
 
 
-def _of_this_turn(work: RunningTurn, effort: Effort) -> str:
+def _of_this_turn(work: Turn, effort: Effort) -> str:
     """Return where the rounds are read of an effort that the running turn concluded."""
     messages = (*work.view.running.messages, *work.results)
     first = first_round(messages)
     begins = (
         max(begin, first)
-        for name, begin, _ in spans(messages, active_before(work.state))
+        for name, begin, _ in spans(messages, active_before(work.efforts))
         if name == effort.id
     )
     places = offsets(messages)
     offset = next((places[at - 1].end if at else 0 for at in begins), 0)
-    return render("nothing_to_expand", effort=repr(effort.id), turn=work.state.turn, offset=offset)
+    return render(
+        "nothing_to_expand", effort=repr(effort.id), turn=work.efforts.turn, offset=offset
+    )
 
 
-def collapse_effort(work: RunningTurn, effort_id: str) -> Outcome:
+def collapse_effort(work: Turn, effort_id: str) -> Outcome:
     """Take the raw log of an expanded effort out of the context, but not its summary."""
-    effort, state = work.find(effort_id), work.state
+    effort, state = work.find(effort_id), work.efforts
     if effort.id not in state.expanded:
         listed = ", ".join(state.expanded) or "none"
         raise ToolError(render("not_expanded", effort=repr(effort.id), efforts=listed))
@@ -74,7 +74,7 @@ def collapse_effort(work: RunningTurn, effort_id: str) -> Outcome:
 
 
 def _choose(
-    work: RunningTurn,
+    work: Turn,
     effort: Effort,
     log: Sequence[StoredTurn],
     requested: frozenset[int],
@@ -96,12 +96,12 @@ def _choose(
         chosen = sorted(matching, key=lambda turn: -hits[turn.number])
     standing, free = _standing(work, effort), _free_for(work, effort)
     wanted = [turn for turn in chosen or _by_weight(log) if turn.number not in standing]
-    if not wanted or (not chosen and work.count(transcript(wanted)) <= free):
+    if not wanted or (not chosen and work.run.count(transcript(wanted)) <= free):
         return chosen or list(log)
     fitting = fitting_turns(work, wanted, free)
     # Alone a log whose first turn is too long shows its head.
-    if free < log_limit(work.room) and work.count(transcript(fitting)) > free:
-        which = {"effort": repr(effort.id), "expanded": ", ".join(work.state.expanded)}
+    if free < log_limit(work.room) and work.run.count(transcript(fitting)) > free:
+        which = {"effort": repr(effort.id), "expanded": ", ".join(work.efforts.expanded)}
         unread = [turn.number for turn in wanted]
         raise ToolError(
             render("no_room_for_log", **which, read=reading_call(effort, sorted(unread)))
@@ -120,32 +120,32 @@ def _by_weight(log: Sequence[StoredTurn]) -> list[StoredTurn]:
     return [*{turn.number: turn for turn in (*ends[:2], *deciding, *ends)}.values()]
 
 
-def _standing(work: RunningTurn, effort: Effort) -> frozenset[int]:
+def _standing(work: Turn, effort: Effort) -> frozenset[int]:
     """Return the turns of an effort that calls of this turn have put into the context."""
-    entry = work.state.expanded.get(effort.id)
-    is_new = entry is not None and entry["expanded_turn"] == work.state.turn
+    entry = work.efforts.expanded.get(effort.id)
+    is_new = entry is not None and entry["expanded_turn"] == work.efforts.turn
     return frozenset(entry["turns"]) if entry and is_new else frozenset()
 
 
-def _free_for(work: RunningTurn, effort: Effort) -> int:
+def _free_for(work: Turn, effort: Effort) -> int:
     """Return the tokens that the logs which stay leave for that of an effort.
 
     A log of its own that an earlier turn expanded leaves for the new one.
     """
     left = {name for name, turn in work.plan.logs.items() if not turn} if work.plan else set()
     limit, free = log_limit(work.room), int(LOGS_SHARE * work.room)
-    for name, entry in work.state.expanded.items():
+    for name, entry in work.efforts.expanded.items():
         stays = name != effort.id or _standing(work, effort)
         if stays and name not in left:
-            tokens = work.count(transcript(work.view.turns_of(name, entry["turns"])))
+            tokens = work.run.count(transcript(work.view.turns_of(name, entry["turns"])))
             # Of a single turn that is too long the log shows its head.
             free -= min(limit, tokens) if len(entry["turns"]) == 1 else tokens
     return max(0, min(limit, free))
 
 
-def is_in_view(work: RunningTurn, effort_id: str, turns: Sequence[int] = ()) -> bool:
+def is_in_view(work: Turn, effort_id: str, turns: Sequence[int] = ()) -> bool:
     """Tell whether an expanded log, and each of these turns of it, stands in the context."""
-    entry, plan = work.state.expanded.get(effort_id), work.plan
+    entry, plan = work.efforts.expanded.get(effort_id), work.plan
     if entry is None or not {*turns} <= {*entry["turns"]}:
         return False
     if plan is None:
@@ -157,11 +157,11 @@ def is_in_view(work: RunningTurn, effort_id: str, turns: Sequence[int] = ()) -> 
     return (turn > plan.after_turn or is_planned) and not is_cut
 
 
-def fitting_turns(work: RunningTurn, ordered: Sequence[StoredTurn], free: int) -> list[StoredTurn]:
+def fitting_turns(work: Turn, ordered: Sequence[StoredTurn], free: int) -> list[StoredTurn]:
     """Return as many turns as are `free`, the first ones preferred, ascending; at least one."""
     chosen: dict[int, StoredTurn] = {}
     for turn in ordered:
-        tokens = work.count(transcript([turn]))
+        tokens = work.run.count(transcript([turn]))
         if turn.number not in chosen and (tokens <= free or not chosen):
             chosen[turn.number] = turn
             free -= tokens
@@ -169,7 +169,7 @@ def fitting_turns(work: RunningTurn, ordered: Sequence[StoredTurn], free: int) -
 
 
 def loaded_turns(
-    work: RunningTurn,
+    work: Turn,
     effort: Effort,
     log: Sequence[StoredTurn],
     chosen: Sequence[StoredTurn],
@@ -179,26 +179,26 @@ def loaded_turns(
     turns = [turn.number for turn in chosen]
     whole = work.view.whole_turns_of(effort.id, turns)
     quoted, limit = Quoted(tuple(chosen), whole=whole), log_limit(work.room)
-    begin, others = places_of_match(quoted, query, limit, work.count)
+    begin, others = places_of_match(quoted, query, limit, work.run.count)
     note = log_quote(effort.id, effort.status, replace(quoted, begin=begin), limit, work.fences)
-    result: dict[str, Any] = {"tokens": work.count(text(note)), "turns": ranges(turns)}
+    result: dict[str, Any] = {"tokens": work.run.count(text(note)), "turns": ranges(turns)}
     result |= {"offset": begin} if begin else {}
     result |= {"also_matches": _few(others)} if others else {}
     # What an earlier call of this turn expanded is shown as well.
     shown = {*turns, *_standing(work, effort)}
     omitted = [turn for turn in log if turn.number not in shown]
     if not omitted:
-        is_whole = bool(query_terms(query)) and work.count(transcript(chosen)) <= limit
+        is_whole = bool(query_terms(query)) and work.run.count(transcript(chosen)) <= limit
         return result | ({"how": render("whole_log")} if is_whole else {})
     numbers = [turn.number for turn in omitted]
-    least = min(work.count(transcript([turn])) for turn in omitted)
-    free = _free_for(work, effort) - work.count(transcript(chosen))
+    least = min(work.run.count(transcript([turn])) for turn in omitted)
+    free = _free_for(work, effort) - work.run.count(transcript(chosen))
     expands = effort.status == "concluded" and least <= free
     read = reading_call(effort, numbers)
     if expands:
         how = render("not_shown", read=read)
     else:
-        logs = ", ".join(name for name in work.state.expanded if name != effort.id)
+        logs = ", ".join(name for name in work.efforts.expanded if name != effort.id)
         beside = f" {render('beside_logs', efforts=logs)}" if logs else ""
         how = render("no_room_for_rest", read=read, beside=beside)
     return {**result, "not_shown": ranges(numbers), "how": how}

@@ -9,12 +9,12 @@ from langchain_core.messages import BaseMessage
 
 from ...prompts.loader import render
 from ..context.budget import GOAL_TOKENS, log_limit, part_limit
-from ..efforts import Effort, EffortState, as_shown, happened, within_limit
+from ..efforts import Effort, Efforts, as_shown, happened, within_limit
 from ..errors import AnswerError, ToolError
 from ..messages import call_id, calls
 from ..names import is_qualified, ranges, slug
 from ..questions import Asks
-from ..running_turn import Outcome, RunningTurn
+from ..running_turn import Outcome, Turn
 from ..spans import active_before, headed, spans
 from ..transcript import transcript
 from ..turn import StoredTurn
@@ -26,37 +26,37 @@ MOST_OPEN = 32
 """Open efforts at most: a bound against a model that opens one for every message."""
 
 
-def open_effort(work: RunningTurn, name: str, goal: Text = "", constraints: Texts = ()) -> Outcome:
+def open_effort(work: Turn, name: str, goal: Text = "", constraints: Texts = ()) -> Outcome:
     """Begin an effort and make it active."""
     name = slug(name)
-    if namesake := work.view.effort(name, work.state.events):
+    if namesake := work.view.effort(name, work.efforts.events):
         status = namesake.status
         tool = "switch_effort" if status == "open" else "reopen_effort"
         raise ToolError(render("effort_exists", name=repr(name), status=status, tool=tool))
     _check_room(work)
     effort = Effort(name, "open", goal=goal, constraints=constraints)
     event: dict[str, Any] = {"type": "opened", **effort.snapshot()}
-    if work.related and (limit := work.settings.recall_hints):
+    if work.related and (limit := work.run.settings.recall_hints):
         names = filter(is_qualified, work.related(f"{name} {goal}".strip()))
-        unseen = [other for other in names if other not in work.state.summaries]
-        stored = work.view.efforts_named(unseen, work.state.events) if unseen else ()
+        unseen = [other for other in names if other not in work.efforts.summaries]
+        stored = work.view.efforts_named(unseen, work.efforts.events) if unseen else ()
         related = [found.id for found in stored if is_qualified(found.id)][:limit]
         event |= {"related": related} if related else {}
-    return work.put(happened(work.state, event)), {"status": "opened", "effort_id": name}
+    return work.put(happened(work.efforts, event)), {"status": "opened", "effort_id": name}
 
 
-def _check_room(work: RunningTurn) -> None:
+def _check_room(work: Turn) -> None:
     """Raise `ToolError` if no further effort may be open."""
-    efforts = work.state.open
+    efforts = work.efforts.open
     if len(efforts) >= MOST_OPEN:
         idle = min(efforts, key=lambda name: efforts[name]["last_active_turn"])
         count = {"open": len(efforts), "most": MOST_OPEN}
         raise ToolError(render("too_many_open", **count, idle=repr(idle)))
 
 
-def switch_effort(work: RunningTurn, effort_id: Text = "") -> Outcome:
+def switch_effort(work: Turn, effort_id: Text = "") -> Outcome:
     """Make another open effort the active one; without a name none is active."""
-    state = work.state
+    state = work.efforts
     if not effort_id.strip():
         if state.active is None:
             return work, {"status": "paused"}
@@ -68,7 +68,7 @@ def switch_effort(work: RunningTurn, effort_id: Text = "") -> Outcome:
     return work.put(state), {"status": "switched", "effort_id": effort.id, **effort.aims}
 
 
-def reopen_effort(work: RunningTurn, effort_id: str, goal: Text = "") -> Outcome:
+def reopen_effort(work: Turn, effort_id: str, goal: Text = "") -> Outcome:
     """Open a concluded effort again; its log continues, and a goal replaces the old one."""
     effort = work.find_own(effort_id)
     if effort.status == "open":
@@ -91,46 +91,46 @@ def reopen_effort(work: RunningTurn, effort_id: str, goal: Text = "") -> Outcome
             work, updated, log, fitting_turns(work, log[::-1], log_limit(work.room))
         )
         result |= {name: value for name, value in loaded.items() if name != "tokens"}
-    return work.put(_updated(happened(work.state, event), effort, updated)), result
+    return work.put(_updated(happened(work.efforts, event), effort, updated)), result
 
 
 def update_goal(
-    work: RunningTurn,
+    work: Turn,
     goal: Text = "",
     rationale: Text = "",
     add_constraints: Texts = (),
     drop_constraints: Texts = (),
 ) -> Outcome:
     """Change the goal and the constraints of the active effort."""
-    if work.state.active is None:
-        raise ToolError(render("no_goal_to_update", efforts=", ".join(work.state.open) or "none"))
+    if work.efforts.active is None:
+        raise ToolError(render("no_goal_to_update", efforts=", ".join(work.efforts.open) or "none"))
     added, dropped = (
         [words for constraint in constraints if (words := constraint.strip())]
         for constraints in (add_constraints, drop_constraints)
     )
     if not (goal.strip() or added or dropped):
         raise ToolError(render("nothing_to_update"))
-    effort = work.find(work.state.active)
+    effort = work.find(work.efforts.active)
     goal = goal if goal.strip() else effort.goal
     changed = replace(effort, goal=goal, constraints=_constraints(effort, added, dropped))
     _check_share(work, changed)
-    state = _updated(work.state, effort, changed, rationale)
+    state = _updated(work.efforts, effort, changed, rationale)
     return work.put(state), {"status": "updated", "effort_id": effort.id, **changed.aims}
 
 
-def _check_share(work: RunningTurn, changed: Effort) -> None:
+def _check_share(work: Turn, changed: Effort) -> None:
     """Raise a `ToolError` if goals and constraints of the open efforts would not all be shown."""
-    efforts = {effort.id: effort for effort in work.known([*work.state.open])}
+    efforts = {effort.id: effort for effort in work.known([*work.efforts.open])}
     before, limit = _purpose_tokens(work, efforts.values()), part_limit("open", work.room)
     tokens = _purpose_tokens(work, {**efforts, changed.id: changed}.values())
     if tokens > max(limit, before):
         raise ToolError(render("purposes_too_long", tokens=tokens, limit=limit))
 
 
-def _purpose_tokens(work: RunningTurn, efforts: Iterable[Effort]) -> int:
+def _purpose_tokens(work: Turn, efforts: Iterable[Effort]) -> int:
     purposes = [effort.purpose for effort in efforts]
-    goals = sum(min(GOAL_TOKENS, work.count(purpose["goal"])) for purpose in purposes)
-    return goals + sum(work.count(purpose["constraints"]) for purpose in purposes)
+    goals = sum(min(GOAL_TOKENS, work.run.count(purpose["goal"])) for purpose in purposes)
+    return goals + sum(work.run.count(purpose["constraints"]) for purpose in purposes)
 
 
 def _constraints(effort: Effort, added: Sequence[str], dropped: Sequence[str]) -> tuple[str, ...]:
@@ -146,7 +146,7 @@ def _constraints(effort: Effort, added: Sequence[str], dropped: Sequence[str]) -
     return tuple(dict.fromkeys([*remaining, *added]))
 
 
-def _updated(state: EffortState, before: Effort, after: Effort, reason: str = "") -> EffortState:
+def _updated(state: Efforts, before: Effort, after: Effort, reason: str = "") -> Efforts:
     """Return the state with an event for each of goal and constraints that changed."""
     for field in ("goal", "constraints"):
         if getattr(after, field) != getattr(before, field):
@@ -155,49 +155,49 @@ def _updated(state: EffortState, before: Effort, after: Effort, reason: str = ""
     return state
 
 
-def close_effort(work: RunningTurn, effort_id: Text = "") -> Asks[Outcome]:
+def close_effort(work: Turn, effort_id: Text = "") -> Asks[Outcome]:
     """Conclude an effort, by default the active one; if the summary fails it stays open."""
-    name = effort_id.strip() or work.state.active
+    name = effort_id.strip() or work.efforts.active
     if not name:
-        if not work.state.open:
+        if not work.efforts.open:
             raise ToolError(render("nothing_to_close"))
-        raise ToolError(render("none_to_close", efforts=", ".join(work.state.open)))
+        raise ToolError(render("none_to_close", efforts=", ".join(work.efforts.open)))
     effort = work.find_open(name)
     log = _own_log(work, effort.id)
     try:
-        summarised = yield from summarise(effort, log, work.settings, work.fences)
+        summarised = yield from summarise(effort, log, work.run.settings, work.fences)
     except AnswerError as error:
         raise ToolError(render("summary_failed", effort=repr(effort.id), why=error)) from error
-    concluded = replace(summarised, tokens=work.count(transcript(log)))
-    state = within_limit(happened(work.state, {"type": "concluded", **concluded.snapshot()}))
+    concluded = replace(summarised, tokens=work.run.count(transcript(log)))
+    state = within_limit(happened(work.efforts, {"type": "concluded", **concluded.snapshot()}))
     result: dict[str, Any] = {"status": "concluded", "effort_id": effort.id}
     result |= {"summary": concluded.summary}
-    lapsed = _lapsed(work.state, effort)
+    lapsed = _lapsed(work.efforts, effort)
     result |= {"lapsed_constraints": lapsed} if lapsed else {}
     return work.put(state), result | _still_open(state)
 
 
-def _still_open(state: EffortState) -> dict[str, Any]:
+def _still_open(state: Efforts) -> dict[str, Any]:
     """Return the active effort, and the open ones if none is active."""
     if state.active or not state.open:
         return {"active": state.active} if state.active else {}
     return {"active": "none", "open": [*state.open]}
 
 
-def _lapsed(state: EffortState, effort: Effort) -> list[str]:
+def _lapsed(state: Efforts, effort: Effort) -> list[str]:
     """Return the constraints that nothing keeps any more: a state block that says them holds."""
     said = "\n".join(state.anchor.values()).casefold()
     return [one for one in effort.constraints if one.strip(" .").casefold() not in said]
 
 
-def _own_log(work: RunningTurn, effort: str) -> tuple[StoredTurn, ...]:
+def _own_log(work: Turn, effort: str) -> tuple[StoredTurn, ...]:
     """Return what belongs to an effort that is being closed, up to the call that closes it."""
     running = work.view.running
     closing = max((at for at, one in enumerate(running.messages) if one.type == "ai"), default=0)
     messages = (*running.messages, *work.results)
     if closing:
         messages = (*messages[:closing], _until_close(messages[closing:]), *messages[closing + 1 :])
-    parts = [*spans(messages, active_before(work.state)), (effort, closing, len(messages))]
+    parts = [*spans(messages, active_before(work.efforts)), (effort, closing, len(messages))]
     now = replace(running, messages=headed(messages, parts, effort))
     past = work.view.turns_of(effort, work.view.log_turns(effort))
     return (*past, now)

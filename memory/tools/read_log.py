@@ -12,7 +12,7 @@ from ..errors import ToolError
 from ..messages import compact
 from ..names import numbers, qualified, ranges, session_name, turns_named
 from ..recalled import Recalled, recalled
-from ..running_turn import RunningTurn
+from ..running_turn import Turn
 from ..tokens import fit
 from ..transcript import entries, log_text, message_end, offsets
 from ..turn import StoredTurn, memberships
@@ -28,7 +28,7 @@ _LEAST = 100  # tokens worth a call: of a cut turn after others, and of what fol
 
 
 def read_log(
-    work: RunningTurn, turns: Turns, offset: Number = 0, limit: Number = 0, session: Text = ""
+    work: Turn, turns: Turns, offset: Number = 0, limit: Number = 0, session: Text = ""
 ) -> tuple[Any, ...]:
     """Return the messages of turns, at most `limit` tokens and a quarter of the room.
 
@@ -63,7 +63,7 @@ def read_log(
     reads_on = {"turns": ranges(unread), **({"offset": end} if end else {}), **place}
     listed = [part for part, _ in parts]
     # From an offset a result may end with the message, and of many turns with the fiftieth.
-    is_full = sum(work.count(compact(part)) for part in listed) > most - _LEAST
+    is_full = sum(work.run.count(compact(part)) for part in listed) > most - _LEAST
     result = {
         **place,
         "turns": listed,
@@ -74,13 +74,13 @@ def read_log(
     return work, result, *(quote for _, quote in parts)
 
 
-def _limit(work: RunningTurn, limit: int) -> tuple[int, str]:
+def _limit(work: Turn, limit: int) -> tuple[int, str]:
     """Return the tokens that a result may have, and why they are fewer than asked, "" if not."""
     asked = limit if limit > 0 else DEFAULT_LIMIT
     most = min(work.free, work.room // RESULT_SHARE)
     before = [str(one.content) for one in work.results if recalled(one)]
     together = max(work.free, int(TURN_SHARE * work.room))
-    left = max(_LEAST, together - sum(map(work.count, before)))
+    left = max(_LEAST, together - sum(map(work.run.count, before)))
     if before and left < min(asked, most):
         return left, render("read_less_after_others")
     if limit > most:
@@ -88,14 +88,14 @@ def _limit(work: RunningTurn, limit: int) -> tuple[int, str]:
     return min(asked, most), ""
 
 
-def _of_days(work: RunningTurn, view: ArchiveView, days: Days) -> list[int]:
+def _of_days(work: Turn, view: ArchiveView, days: Days) -> list[int]:
     """Return the turns of a day, a month or a year, by the clocks of the user's time zone."""
-    times = When(zone=work.settings.timezone).times(days)
+    times = When(zone=work.run.settings.timezone).times(days)
     return [*view.past.turns_between(*times)]
 
 
 def _texts(
-    work: RunningTurn, view: ArchiveView, turns: Sequence[StoredTurn], offset: int
+    work: Turn, view: ArchiveView, turns: Sequence[StoredTurn], offset: int
 ) -> tuple[list[tuple[Mapping[str, Any], Recalled]], int]:
     """Return the turns that fit, and the offset at which the last one is cut, 0 if it is not."""
     parts: list[tuple[Mapping[str, Any], Recalled]] = []
@@ -111,21 +111,21 @@ def _texts(
             efforts = [qualified(view.session, name) for name in efforts]
             place = {"session": session_name(view.session), "id": turn.id}
         none = UNDATED if turn.id else "now"
-        time = local_day(turn.at, work.settings.timezone, hour=True) or none
+        time = local_day(turn.at, work.run.settings.timezone, hour=True) or none
         head = {"turn": turn.number, "at": time, "efforts": efforts}
-        free -= work.count(compact(head))
+        free -= work.run.count(compact(head))
         last = _reading_end(work, turn, log, offset) if offset else len(log)
-        end = offset + fit(log[offset:last], max(1, free), work.count)
+        end = offset + fit(log[offset:last], max(1, free), work.run.count)
         said = entries(turn.messages, offset, end)
-        frame = work.count(compact(said)) - work.count(log[offset:end])  # who says it
+        frame = work.run.count(compact(said)) - work.run.count(log[offset:end])  # who says it
         if frame > 0 and end < last:
-            end = offset + fit(log[offset:end], max(1, free - frame), work.count)
+            end = offset + fit(log[offset:end], max(1, free - frame), work.run.count)
             said = entries(turn.messages, offset, end)
         # Where only the line break before the next message is left, that message comes next.
         end += end < len(log) and end + 1 in {place.end for place in offsets(turn.messages)}
         if parts and end < len(log) and free < _LEAST:
             break
-        free -= work.count(compact(said))
+        free -= work.run.count(compact(said))
         parts.append(({**head, "messages": said}, Recalled(turn.number, offset, end, **place)))
         if end < len(log):
             return parts, end
@@ -133,16 +133,16 @@ def _texts(
     return parts, 0
 
 
-def _reading_end(work: RunningTurn, turn: StoredTurn, log: str, offset: int) -> int:
+def _reading_end(work: Turn, turn: StoredTurn, log: str, offset: int) -> int:
     """Return where the message of an offset ends, or a later one if little is left of that."""
     end = message_end(turn.messages, offset)
-    while end < len(log) and work.count(log[offset:end]) < _LEAST:
+    while end < len(log) and work.run.count(log[offset:end]) < _LEAST:
         end = message_end(turn.messages, end)
     return end
 
 
 def _readable(
-    work: RunningTurn, view: ArchiveView, numbers: Sequence[int]
+    work: Turn, view: ArchiveView, numbers: Sequence[int]
 ) -> tuple[dict[int, StoredTurn], frozenset[int]]:
     """Return the first chunk of these turns with readable ones in it, and the numbers behind it."""
     running, turns, end = view.running, dict[int, StoredTurn](), 0
@@ -150,7 +150,7 @@ def _readable(
         begin, end = end, end + _AT_ONCE
         turns = {turn.number: turn for turn in view.turns(numbers[begin:end]) if turn.messages}
         if running.number in numbers[begin:end]:
-            efforts = memberships(work.state.active, work.state.events)
+            efforts = memberships(work.efforts.active, work.efforts.events)
             turns[running.number] = replace(running, efforts=efforts)
     return turns, frozenset(numbers[end:])
 

@@ -10,7 +10,7 @@ from ..archive.protocol import WEAK, Elsewhere, Found
 from ..dates import Days, When, dates, instant, period, undated
 from ..efforts import happened
 from ..errors import EmbeddingError, ToolError
-from ..running_turn import RunningTurn
+from ..running_turn import Turn
 from ..search.embeddings import QueryEmbedding
 from ..search.terms import both_ends, query_terms, terms, unsaid_words
 from .arguments import Number, Text, Texts
@@ -32,7 +32,7 @@ _PHRASINGS = 3  # further phrasings of a query, each of which costs a search
 
 
 def search_efforts(  # noqa: PLR0913 (the arguments of the tool)
-    work: RunningTurn,
+    work: Turn,
     query: Text,
     *,
     also: Texts = (),
@@ -60,10 +60,10 @@ def search_efforts(  # noqa: PLR0913 (the arguments of the tool)
     foreign = _foreign(work, phrasings, when)
     facts = fact_hits(work, phrasings, when, [*own, *foreign])
     foreign = sorted([*foreign, *facts], key=lambda hit: -hit.score)
-    limit = min(limit, _MOST) if limit > 0 else work.settings.search_limit
+    limit = min(limit, _MOST) if limit > 0 else work.run.settings.search_limit
     results, quotes, turns = SearchResults(work, phrasings, when).filled(own, foreign, limit)
     ids = dict.fromkeys(entry["id"] for entry in results if "id" in entry)
-    state = happened(work.state, {"type": "searched", "efforts": [*ids]})
+    state = happened(work.efforts, {"type": "searched", "efforts": [*ids]})
     if not results and not any(map(terms, phrasings)):
         return work.put(state), answer | {"why": render("nothing_to_search")}
     unmatched = _unmatched(work, phrasings, when, [*own, *foreign, *running])
@@ -81,13 +81,13 @@ def _further(also: Sequence[str]) -> list[str]:
     return [*apart, "\n".join(rest)] if rest else [*apart]
 
 
-def _when(work: RunningTurn, since: str, until: str) -> When:
+def _when(work: Turn, since: str, until: str) -> When:
     """Return how the search reads time; raises `ToolError` for what is no period."""
     first, last = _days("since", since), _days("until", until)
     if first and last and first[0] > last[0] and first[0] >= last[1]:
         reversed_bounds = {"since": repr(since.strip()), "until": repr(until.strip())}
         raise ToolError(render("dates_reversed", **reversed_bounds))
-    zone, language = work.settings.timezone, work.settings.language
+    zone, language = work.run.settings.timezone, work.run.settings.language
     begin = instant(first[0], zone) if first else ""
     end = instant(last[1], zone) if last else ""  # until a day is until its end
     return When(work.now, zone, begin, end, language)
@@ -102,7 +102,7 @@ def _days(name: str, written: str) -> Days | None:
     return days
 
 
-def _own(work: RunningTurn, phrasings: Sequence[str], when: When) -> list[Found]:
+def _own(work: Turn, phrasings: Sequence[str], when: When) -> list[Found]:
     """Return the passages of this session that match one of these phrasings, the best first.
 
     Scores of two searches cannot be compared, so each counts in proportion to the best of its own.
@@ -126,18 +126,18 @@ def _own(work: RunningTurn, phrasings: Sequence[str], when: When) -> list[Found]
     return [hit for hit in found if not hit.weak] or found
 
 
-def meaning_of(work: RunningTurn, query: str) -> QueryEmbedding | None:
+def meaning_of(work: Turn, query: str) -> QueryEmbedding | None:
     """Return the embedding of a query; None without a model, or if it fails, which is logged."""
-    if work.embedder is None:
+    if work.run.embedder is None:
         return None
     try:
-        return work.embedder.meaning(query, work.settings.semantic_floor)
+        return work.run.embedder.meaning(query, work.run.settings.semantic_floor)
     except EmbeddingError as error:
         _log.warning("searched by words alone, the query could not be embedded: %s", error)
     return None
 
 
-def _foreign(work: RunningTurn, phrasings: Sequence[str], when: When) -> list[Elsewhere]:
+def _foreign(work: Turn, phrasings: Sequence[str], when: When) -> list[Elsewhere]:
     """Return what matches in the user's other sessions, the best first."""
     view = work.view
     best: dict[tuple[Any, ...], Elsewhere] = {}
@@ -150,9 +150,7 @@ def _foreign(work: RunningTurn, phrasings: Sequence[str], when: When) -> list[El
     return sorted(best.values(), key=lambda hit: -hit.score)
 
 
-def _unmatched(
-    work: RunningTurn, phrasings: Sequence[str], when: When, hits: Sequence[Hit]
-) -> list[str]:
+def _unmatched(work: Turn, phrasings: Sequence[str], when: When, hits: Sequence[Hit]) -> list[str]:
     """Return the words of the phrasings that nothing says, as they are written there."""
     texts = [undated(query, when.today)[:_READ] for query in phrasings]
     terms = list(dict.fromkeys(term for text in texts for term in query_terms(text)))

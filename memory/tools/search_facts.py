@@ -9,7 +9,7 @@ from ..archive.protocol import Elsewhere, Found
 from ..dates import When, undated
 from ..facts import BASE, Fact
 from ..names import session_name
-from ..running_turn import RunningTurn
+from ..running_turn import Turn
 from ..search.terms import indexed, query_terms, tells
 from ..turn import Session
 from ..view import ArchiveView
@@ -24,7 +24,7 @@ _CACHED = 5_000  # facts whose terms are cached: 5 MB when full
 
 
 def fact_hits(
-    work: RunningTurn, phrasings: Sequence[str], when: When, hits: Sequence[Hit]
+    work: Turn, phrasings: Sequence[str], when: When, hits: Sequence[Hit]
 ) -> list[Elsewhere]:
     """Return the facts and rules of the user that say enough of a phrasing, the best first.
 

@@ -16,7 +16,7 @@ from ..facts import is_fact
 from ..messages import compact
 from ..names import qualified, session_name
 from ..recalled import Recalled, quotations, result_of
-from ..running_turn import RunningTurn
+from ..running_turn import Turn
 from ..search.literal import Literal
 from ..search.passages import LONGEST, Passage, best_excerpt, excerpt, passages, shown_excerpt
 from ..search.terms import query_terms
@@ -69,7 +69,7 @@ class _Range:
 class SearchResults:
     """The results of a search, filled with passages up to a budget of tokens."""
 
-    def __init__(self, work: RunningTurn, phrasings: Sequence[str], when: When) -> None:
+    def __init__(self, work: Turn, phrasings: Sequence[str], when: When) -> None:
         """Take the running turn, what is searched for, and how the search reads time."""
         self._work, self._when = work, when
         self._phrasings = phrasings
@@ -178,7 +178,7 @@ class SearchResults:
         return True
 
     def _add_head(self, key: str | tuple[str, int], head: dict[str, Any]) -> bool:
-        cost = self._work.count(compact(head))
+        cost = self._work.run.count(compact(head))
         if self._heads and cost > self._free:
             return False
         self._free -= cost
@@ -205,9 +205,9 @@ class SearchResults:
         begin = min((other.begin for other in shown), default=one.begin)
         end = max((other.end for other in shown), default=one.end)
         begin, end = min(begin, one.begin), max(end, one.end)
-        cost = self._work.count(excerpted(one.turn.messages, begin, end))
-        cost -= sum(self._work.count(other.text) for other in shown)
-        cost += 0 if shown else self._work.count(compact(self._around(one)))
+        cost = self._work.run.count(excerpted(one.turn.messages, begin, end))
+        cost -= sum(self._work.run.count(other.text) for other in shown)
+        cost += 0 if shown else self._work.run.count(compact(self._around(one)))
         if not self._spend(cost):
             return False
         if shown:
@@ -236,7 +236,7 @@ class SearchResults:
                 "text": text,
             }
             passage |= {"weak": True} if hit.weak else {}
-            if self._spend(self._work.count(compact({**head, **passage}))):
+            if self._spend(self._work.run.count(compact({**head, **passage}))):
                 self._heads[name] = head
                 self._summaries[name] = passage, quote
             return
@@ -289,7 +289,7 @@ class SearchResults:
             "speaker": speaker_at(messages, one.begin),
         }
         reach = min(self._work.free, self._work.room // RESULT_SHARE, DEFAULT_LIMIT)
-        is_far = not one.foreign and fit(log_text(messages), reach, self._work.count) < one.end
+        is_far = not one.foreign and fit(log_text(messages), reach, self._work.run.count) < one.end
         return around | ({"offset": one.begin} if is_far else {})
 
     def _earlier(self) -> tuple[list[Recalled], set[str]]:

@@ -7,7 +7,7 @@ from math import log
 from ..archive.protocol import Found
 from ..context.rounds import out_of_view
 from ..context.shortening import has_files
-from ..running_turn import RunningTurn
+from ..running_turn import Turn
 from ..search.passages import Passage, passages
 from ..search.terms import indexed, query_terms
 from ..spans import active_before, spans
@@ -19,7 +19,7 @@ knows what is common, and a long turn says the same words again and again."""
 _BEGINNING = 4  # letters of a term that a text must have to be looked at: its stem keeps them
 
 
-def running_hits(work: RunningTurn, phrasings: Sequence[str], best: float) -> list[Found]:
+def running_hits(work: Turn, phrasings: Sequence[str], best: float) -> list[Found]:
     """Return the passages of rounds that left the context, or were cut, that say enough.
 
     Those of attachments of the question too, of whose text the context may show a part. One with
@@ -36,7 +36,7 @@ def running_hits(work: RunningTurn, phrasings: Sequence[str], best: float) -> li
     common = Counter(term for found in said.values() for term in found)
     weights = {term: log(1 + len(said) / times) for term, times in common.items()}
     rare = log(1 + len(said))
-    rounds = spans(messages, active_before(work.state))
+    rounds = spans(messages, active_before(work.efforts))
     hits = []
     for (number, piece), found in said.items():
         shares = [_share(terms, found, weights, rare) for terms in wanted if terms]

@@ -14,7 +14,7 @@ from ...prompts.loader import render
 from ..errors import ToolError
 from ..messages import compact, unanswered
 from ..questions import Asks
-from ..running_turn import RunningTurn
+from ..running_turn import Turn
 from ..settings import describe
 from ..tool_names import MEMORY_TOOLS
 from .effort_status import effort_status
@@ -43,12 +43,12 @@ def schemas() -> list[dict[str, Any]]:
 
 
 def run(
-    work: RunningTurn,
+    work: Turn,
     calls: Sequence[Mapping[str, Any]],
     app_tools: frozenset[str],
     tell: Callable[[str], object] = lambda _: None,
     watch: Watch = lambda _call: lambda _result: None,
-) -> Asks[RunningTurn]:
+) -> Asks[Turn]:
     """Run these calls in order, and return the turn after them with their results.
 
     A call of a tool that does not exist gets an error which names `app_tools` too. `tell` gets each
@@ -56,7 +56,7 @@ def run(
     """
     work = replace(work, results=())
     for call in calls:
-        before, watch_result = work.state, watch(call)
+        before, watch_result = work.efforts, watch(call)
         try:
             work, result, artifact = yield from _run_one(work, call, app_tools)
             answer = result_message(call, result, artifact)
@@ -64,7 +64,7 @@ def run(
             answer = result_message(call, {"error": str(error)})
         work = replace(work, results=(*work.results, answer))
         watch_result(answer)
-        for banner in work.state.banners_since(before):
+        for banner in work.efforts.banners_since(before):
             tell(banner)
     return work
 
@@ -88,7 +88,7 @@ def result_message(
     return ToolMessage(content, tool_call_id=call["id"], name=name, **data)
 
 
-def _run_one(work: RunningTurn, call: Mapping[str, Any], app_tools: frozenset[str]) -> Any:
+def _run_one(work: Turn, call: Mapping[str, Any], app_tools: frozenset[str]) -> Any:
     """Return the turn after one call, its result, and its artifact, None without quotes."""
     name = call["name"]
     if isinstance(call.get("args"), str) or call.get("type") == "invalid_tool_call":

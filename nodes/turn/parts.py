@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from operator import attrgetter, itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from cachetools import LRUCache, cachedmethod
 from langchain.chat_models import init_chat_model
@@ -25,12 +25,13 @@ from ...memory.attention.law import Attention
 from ...memory.attention.surfacing import Attended
 from ...memory.blocks import refused_by
 from ...memory.context.budget import LEAST_ROOM, Part, fixed_parts, instructions
-from ...memory.efforts import EffortState
+from ...memory.efforts import Efforts
 from ...memory.errors import AttentionError, SettingsError
+from ...memory.fences import Fences
 from ...memory.keywords import KeywordCache
 from ...memory.locks import CACHES
 from ...memory.questions import What
-from ...memory.running_turn import LaidOut, laid_out_cache
+from ...memory.running_turn import LaidOut, Run, laid_out_cache
 from ...memory.salience.merge import Similarity
 from ...memory.search.embeddings import Embedder
 from ...memory.serialised import fingerprint
@@ -58,18 +59,6 @@ READ_CACHE_SECONDS = 2.0
 The steps before a model's answer take a few milliseconds. What another process erases meanwhile is
 in that call, as it would be in a call that was sent just before. A slower answer expires it.
 """
-
-
-class Frame(NamedTuple):
-    """What all calls of a run have in common.
-
-    `fixed` are the tokens of system message and tool schemas, `refused` the kinds of attachments
-    that the model does not take.
-    """
-
-    settings: Settings
-    fixed: int
-    refused: frozenset[str]
 
 
 @dataclass(frozen=True)  # without slots: `cachedmethod` needs a `__dict__`
@@ -143,8 +132,8 @@ class AgentParts:
             self.laid_out.clear()
             self.turn_caches.clear()
 
-    def frame(self, runtime: Runtime[Settings], state: Mapping[str, Any]) -> Frame:
-        """Return what all calls of a run have in common; see `settings_of`.
+    def run_settings(self, runtime: Runtime[Settings], state: Mapping[str, Any]) -> Settings:
+        """Return the settings of a run in a thread; see `settings_of`.
 
         A context is no larger than what the provider of this model refused earlier in the thread.
         """
@@ -154,7 +143,21 @@ class AgentParts:
             floor = sum(self.sizes(settings)) + LEAST_ROOM
             fitting = min(settings.context_budget, max(floor, limit["tokens"]))
             settings = settings.model_copy(update={"context_budget": fitting})
-        return Frame(settings, sum(self.sizes(settings)), self.refused)
+        return settings
+
+    def run(self, settings: Settings, fences: Fences) -> Run:
+        """Return what a run with these settings has in common."""
+        return Run(
+            settings,
+            self.count,
+            fences,
+            fixed=sum(self.sizes(settings)),
+            short=self.short,
+            refused=self.refused,
+            provider=self.provider,
+            embedder=self.embedder,
+            laid_out=self.laid_out,
+        )
 
     def limit_of(self, runtime: Runtime[Settings], state: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the `limit` of this model that holds in a thread, empty if there is none."""
@@ -243,8 +246,8 @@ class AgentParts:
         return self.attention or self.archive.attention(settings.attention_threshold)
 
     def surfaced(
-        self, state: EffortState, view: ArchiveView, question: str, runtime: Runtime[Settings]
-    ) -> EffortState:
+        self, state: Efforts, view: ArchiveView, question: str, runtime: Runtime[Settings]
+    ) -> Efforts:
         """Return the state of a first turn with the memories in its user's attention."""
         try:
             attended = self._attended(view, runtime)

@@ -21,14 +21,14 @@ from ...memory.fences import Fences
 from ...memory.locks import CACHES
 from ...memory.messages import answered
 from ...memory.recalled import restored, stored
-from ...memory.running_turn import RunningTurn
+from ...memory.running_turn import Turn
 from ...memory.serialised import stored_form
 from ...memory.settings import Settings
 from ...memory.spans import event_of
 from ...memory.state_block import as_stored, calls_sent
 from ...memory.turn import Event, Part, Session, StoredTurn, Tip, first_round, memberships
 from ...memory.view import ArchiveView, fences_of, view_at
-from .parts import READ_CACHE_SECONDS, AgentParts, Frame
+from .parts import READ_CACHE_SECONDS, AgentParts
 from .session import session_of
 from .state import TOLD, Bookkeeping, Memory, TurnState, unpacked, updated
 from .updates import effort_state, efforts_update, not_aged, texts_of, tip_of, tip_update
@@ -319,16 +319,16 @@ def _cache_of(key: TurnKey, state: TurnState, parts: AgentParts) -> TurnCache:
     return cache
 
 
-def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> RunningTurn:
+def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> Turn:
     """Return the running turn as the memory tools and the context read it."""
-    frame = parts.frame(runtime, state)
-    key = key_of(state, runtime, frame.settings)
+    settings = parts.run_settings(runtime, state)
+    key = key_of(state, runtime, settings)
     cache, number = _cache_of(key, state, parts), state.get("turn", 0)
     efforts = memberships(state.get("active_effort"), state.get("events", ()))
     now = StoredTurn(number, _with_left(cache, state), at="", efforts=efforts)
     # A turn may run again after its commit; it then follows the turn before it.
     view = replace(cache.seen().as_of(number - 1), running=now)
-    return _running_turn(state, parts, frame, cache, view)
+    return _running_turn(state, parts, settings, cache, view)
 
 
 def _with_left(cache: TurnCache, state: TurnState) -> tuple[BaseMessage, ...]:
@@ -349,7 +349,7 @@ def archive_left_rounds(
     state: TurnState,
     runtime: Runtime[Settings],
     parts: AgentParts,
-    work: RunningTurn | None = None,
+    work: Turn | None = None,
 ) -> dict[str, Any]:
     """Store the rounds that left the prompt as a part of the turn, and take them out of the state.
 
@@ -358,7 +358,7 @@ def archive_left_rounds(
     """
     work = work or running_turn(state, runtime, parts)
     session, whole = work.view.session, work.view.running.messages
-    stay = session.namespace or work.settings.messages_window is None
+    stay = session.namespace or work.run.settings.messages_window is None
     if stay or work.plan is None or work.plan.rounds is None:
         return {}
     messages, until = running(state), left_until(work.plan.rounds, whole)
@@ -376,53 +376,45 @@ def archive_left_rounds(
     except (OSError, ArchiveError) as error:
         _log.warning("rounds of thread %r stay in its messages: %s", session.thread, error)
         return {}
-    cache = _cache_of(key_of(state, runtime, work.settings), state, parts)
+    cache = _cache_of(key_of(state, runtime, work.run.settings), state, parts)
     cache.keep_left(last, whole[first:until], leaving)
     ids = {message.id for message in leaving}
     return {"part": last, "messages": [m for m in state["messages"] if m.id not in ids]}
 
 
-def load_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> RunningTurn:
+def load_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> Turn:
     """Return the last turn as it was committed, without running messages.
 
     Raises what `load_cache` raises.
     """
-    frame = parts.frame(runtime, state)
-    cache = load_cache(state, parts, session_of(state, runtime, frame.settings))
-    return _running_turn(state, parts, frame, cache, cache.view)
+    settings = parts.run_settings(runtime, state)
+    cache = load_cache(state, parts, session_of(state, runtime, settings))
+    return _running_turn(state, parts, settings, cache, cache.view)
 
 
 def _running_turn(
-    state: TurnState, parts: AgentParts, frame: Frame, cache: TurnCache, view: ArchiveView
-) -> RunningTurn:
+    state: TurnState, parts: AgentParts, settings: Settings, cache: TurnCache, view: ArchiveView
+) -> Turn:
     report: Mapping[str, Any] = state.get("context_report", {})
     if not report:  # a larger graph that hands over messages alone does not keep it
         events = [event for turn in view.turns([view.tip.turn]) for event in turn.events]
         report = next((event for event in reversed(events) if event["type"] == "sent"), {})
     used = report.get("total", 0)
-    settings, fixed, refused = frame
+    run = parts.run(settings, cache.fences)
     said = [message for message in state["messages"] if message.type == "system"]
-    space_left = room(settings.context_budget, fixed)
+    space_left = room(settings.context_budget, run.fixed)
     application, todos = Application(), state.get("todos")
     if said:
         application = in_effect(said, space_left, LEAST_ROOM, cache.fences)
-    fixed, space_left = fixed + application.tokens, space_left - application.tokens
-    return RunningTurn(
-        effort_state(state),
+    fixed, space_left = run.fixed + application.tokens, space_left - application.tokens
+    return Turn(
+        run,
         view,
-        settings,
-        parts.count,
+        effort_state(state),
         room=space_left,
         free=max(_LEAST_FREE, settings.context_budget - used, int(TURN_SHARE * space_left) // 2),
         used=max(0, used - fixed),
-        # A plan keeps when the application says something new, with less room.
-        short=parts.short + application.tokens,
         plan=cache.plan(state.get("plan")),
-        embedder=parts.embedder,
-        refused=refused,
-        provider=parts.provider,
-        laid_out=parts.laid_out,
-        own_fences=cache.fences,
         application=application,
         todos=open_todos(todos) if todos else "",
     )

@@ -8,9 +8,9 @@ from typing import Any, cast
 from langgraph.runtime import Runtime
 
 from ...memory.context.plan import Plan
-from ...memory.efforts import EffortState, changes
+from ...memory.efforts import Efforts, changes
 from ...memory.names import is_qualified
-from ...memory.running_turn import RunningTurn
+from ...memory.running_turn import Turn
 from ...memory.settings import Settings
 from ...memory.turn import StoredTurn, Tip
 from ...memory.view import ArchiveView
@@ -39,9 +39,9 @@ def tip_update(tip: Tip) -> dict[str, Any]:
     return {"persisted": tip.turn, "tip": tip.id}
 
 
-def effort_state(state: TurnState) -> EffortState:
+def effort_state(state: TurnState) -> Efforts:
     """Return the part of the state that the memory tools change."""
-    return EffortState(
+    return Efforts(
         turn=state.get("turn", 0),
         active=state.get("active_effort"),
         open=cast("Mapping[str, Mapping[str, int]]", state.get("open_efforts", {})),
@@ -53,7 +53,7 @@ def effort_state(state: TurnState) -> EffortState:
     )
 
 
-def efforts_update(efforts: EffortState) -> dict[str, Any]:
+def efforts_update(efforts: Efforts) -> dict[str, Any]:
     """Return the update with the efforts' state; the inverse of `effort_state`."""
     return {
         "active_effort": efforts.active,
@@ -86,9 +86,7 @@ def not_aged(state: Mapping[str, Any]) -> dict[str, Any]:
     return {**efforts, "summaries": summaries}
 
 
-def streamed_update(
-    before: EffortState, after: EffortState, runtime: Runtime[Settings]
-) -> dict[str, Any]:
+def streamed_update(before: Efforts, after: Efforts, runtime: Runtime[Settings]) -> dict[str, Any]:
     """Return the update of the efforts' state, and stream the banners that are new in it."""
     for banner in after.banners_since(before):
         runtime.stream_writer({"banner": banner})
@@ -100,18 +98,18 @@ def commit_update(turn: StoredTurn, last: str) -> dict[str, Any]:
     return {**tip_update(turn.tip), "archived": last, "events": []}
 
 
-def plan_update(work: RunningTurn, before: Plan | None = None) -> dict[str, Any]:
+def plan_update(work: Turn, before: Plan | None = None) -> dict[str, Any]:
     """Return the update with the plan of the context, if it is another one than before."""
     return {} if work.plan is None or work.plan is before else {"plan": work.plan.packed()}
 
 
-def with_costs(work: RunningTurn, costs: Iterable[QuestionCost]) -> RunningTurn:
+def with_costs(work: Turn, costs: Iterable[QuestionCost]) -> Turn:
     """Return the turn with an event for each call of a model that was not for an answer."""
     events = tuple(cost.as_event() for cost in costs)
-    return work.put(replace(work.state, events=(*work.state.events, *events)))
+    return work.put(replace(work.efforts, events=(*work.efforts.events, *events)))
 
 
-def texts_of(efforts: EffortState, view: ArchiveView, known: Texts) -> dict[str, Any]:
+def texts_of(efforts: Efforts, view: ArchiveView, known: Texts) -> dict[str, Any]:
     """Return the texts of the efforts in the context: what changed in this turn or is not known.
 
     Those of other sessions have none: erasing there does not reach the checkpoints of this thread.
@@ -140,7 +138,7 @@ def _beginning(words: str, length: int) -> str:
     return words if len(words) <= length else f"{words[: length - 1]}…"
 
 
-def references_of(efforts: EffortState) -> list[dict[str, Any]]:
+def references_of(efforts: Efforts) -> list[dict[str, Any]]:
     """Return the references of the turn with their reasons; concluding an effort is one too."""
     found: list[dict[str, Any]] = []
     for event in efforts.events:

@@ -18,21 +18,21 @@ from ebbtide.memory.context.changes import after_tools, before_turn, end_turn
 from ebbtide.memory.context.fit import WorkingContext, assemble
 from ebbtide.memory.context.hints import hinted
 from ebbtide.memory.context.plan import Plan
-from ebbtide.memory.efforts import EMPTY, EffortState, happened
+from ebbtide.memory.efforts import EMPTY, Efforts, happened
 from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.fences import Fences
 from ebbtide.memory.keywords import KeywordCache
 from ebbtide.memory.questions import Question
 from ebbtide.memory.recalled import stored
 from ebbtide.memory.references import referenced
-from ebbtide.memory.running_turn import LaidOut, RunningTurn, laid_out_cache
+from ebbtide.memory.running_turn import LaidOut, Run, Turn, laid_out_cache
 from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import REPLY_OVERHEAD, TokenCounter, count_message, count_tools
 from ebbtide.memory.tools.summary import EffortSummary
 from ebbtide.memory.tools.toolbox import run
 from ebbtide.memory.turn import Session, StoredTurn, Tip, memberships
-from ebbtide.memory.view import ArchiveView
+from ebbtide.memory.view import ArchiveView, fences_of
 from tests.constants import change
 from tests.memory.asking import step
 
@@ -114,7 +114,7 @@ class Conversation:
     settings: Settings = field(default_factory=Settings)
     patch: pytest.MonkeyPatch = field(default_factory=pytest.MonkeyPatch)
     free: int = 1_000
-    state: EffortState = EMPTY
+    state: Efforts = EMPTY
     tip: Tip = field(default_factory=Tip)
     messages: tuple[BaseMessage, ...] = ()
     replies: list[EffortSummary | AnswerError] = field(default_factory=list)
@@ -130,23 +130,27 @@ class Conversation:
     laid_out: LaidOut = field(default_factory=laid_out_cache)
 
     @property
-    def work(self) -> RunningTurn:
+    def work(self) -> Turn:
         """What tools work on in the running turn."""
         efforts = memberships(self.state.active, self.state.events)
         running = StoredTurn(self.state.turn, self.messages, at="", efforts=efforts)
         past = self.archive.load(self.session, self.tip)
         view = ArchiveView(self.archive, self.session, past, running)
-        return RunningTurn(
-            self.state,
-            view,
+        run = Run(
             self.settings,
             self.count,
+            fences_of(self.archive, self.session, self.count),
+            embedder=self.embedder,
+            laid_out=self.laid_out,
+        )
+        return Turn(
+            run,
+            view,
+            self.state,
             room=self.room,
             free=self.free,
             plan=self.plan,
-            embedder=self.embedder,
             related=self.related,
-            laid_out=self.laid_out,
         )
 
     @property
@@ -185,8 +189,8 @@ class Conversation:
         self.messages = tuple(human(m) if isinstance(m, str) else m for m in messages)
         work = before_turn(self.work, self.at)
         self.plan = work.plan
-        events = (*work.state.events, *hinted(work))
-        self.state = replace(work.state, events=events)
+        events = (*work.efforts.events, *hinted(work))
+        self.state = replace(work.efforts, events=events)
 
     def run(self, *calls: Call) -> list[dict[str, Any]]:
         """Let the assistant call memory tools in one message, and return what they answer."""
@@ -198,7 +202,7 @@ class Conversation:
             self.requests.append(found)
             found = step(steps, self.replies.pop(0) if self.replies else DONE)
         found = after_tools(found, self.state)
-        self.state, self.plan = found.state, found.plan
+        self.state, self.plan = found.efforts, found.plan
         self.messages += found.results
         return [json.loads(str(result.content)) for result in found.results]
 
@@ -216,7 +220,7 @@ class Conversation:
         """End the turn with an answer, note what it mentions, let decay what faded, commit it."""
         self.messages += (ai(content),)
         ended = end_turn(self.work.put(referenced(self.work, self.keywords)))
-        self.state, self.plan = ended.state, ended.plan
+        self.state, self.plan = ended.efforts, ended.plan
         new = StoredTurn(
             number=self.state.turn,
             messages=tuple(stored(message) for message in self.messages),

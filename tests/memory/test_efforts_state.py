@@ -5,10 +5,10 @@ from functools import reduce
 
 import pytest
 
-from ebbtide.memory.efforts import EffortState, within_limit
+from ebbtide.memory.efforts import Efforts, within_limit
 from tests.constants import constants
 
-BUSY = EffortState(
+BUSY = Efforts(
     turn=9,
     active="c",
     open={
@@ -24,7 +24,7 @@ BUSY = EffortState(
 @pytest.mark.parametrize(("closed", "active"), [(["c", "a"], None), (["a"], "c")])
 def test_no_effort_takes_over(closed: list[str], active: str | None) -> None:
     """With the active effort closed none is active; closing others leaves it active."""
-    state = reduce(EffortState.closed, closed, BUSY)
+    state = reduce(Efforts.closed, closed, BUSY)
 
     assert state.active == active
 

@@ -508,7 +508,7 @@ def both_ways(talk: Conversation, calls: list[Any]) -> list[list[Any]]:
     talk.ask("word " * 30)
     talk.run(*calls)
     plans = (plan_of(talk), new_plan(replace(talk.work, plan=None), "new"))
-    works = (talk.work, replace(talk.work, laid_out=LRUCache(1)))
+    works = (talk.work, replace(talk.work, run=replace(talk.work.run, laid_out=LRUCache(1))))
     laid_out = [[parts_of(work, plan) for plan in plans] for work in works]
     talk.answer()
     return laid_out

@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from ebbtide.memory.context.hints import dated
-from ebbtide.memory.running_turn import RunningTurn
+from ebbtide.memory.running_turn import Turn
 from tests.memory.conversations import Conversation
 
 
-def at(talk: Conversation, now: str, zone: str = "UTC") -> RunningTurn:
+def at(talk: Conversation, now: str, zone: str = "UTC") -> Turn:
     """Return what tools work on in the running turn, at a time."""
     settings = talk.settings.model_copy(update={"timezone": zone})
-    return replace(talk.work, now=now, settings=settings)
+    return replace(talk.work, now=now, run=replace(talk.work.run, settings=settings))
 
 
 def test_first_turn_tells_the_day(talk: Conversation) -> None:

@@ -146,7 +146,7 @@ def test_state_blocks_are_read_and_stored_as_references(talk: Conversation) -> N
 
     whole = talk.call("read_log", turns="1")
     sent = talk.messages[-1]
-    cut = result_of(shortened(sent, 40, talk.work.count, shared_terms))
+    cut = result_of(shortened(sent, 40, talk.work.run.count, shared_terms))
 
     assert whole["turns"][0]["messages"][1:] == [
         {"speaker": "assistant", "text": "Understood."},

@@ -8,7 +8,7 @@ from langchain_core.messages import SystemMessage
 
 from ebbtide.memory.context.budget import instructions
 from ebbtide.memory.questions import Question
-from ebbtide.memory.running_turn import RunningTurn
+from ebbtide.memory.running_turn import Turn
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import count_message, count_tools
 from ebbtide.memory.tool_names import MEMORY_TOOLS
@@ -151,5 +151,5 @@ def test_banners_come_as_things_happen(talk: Conversation) -> None:
     assert before == ["--- Started effort: a ---"]
     assert isinstance(asking, Question)
     assert told == [*before, "--- Concluded effort: a ---\nIt works."]
-    assert isinstance(done, RunningTurn)
-    assert done.state.banners == tuple(told)
+    assert isinstance(done, Turn)
+    assert done.efforts.banners == tuple(told)
