@@ -188,7 +188,8 @@ def replay_states(
         state = replace(state, turn=turn.number, events=(), banners=())
         for event in turn.events:
             state = happened(state, event, line="")
-        state = rule.next_state(_work(state, ArchiveView(archive, session, tip, turn)))
+        past = archive.load(session, tip)
+        state = rule.next_state(_work(state, ArchiveView(archive, session, past, turn)))
         state = evicted(collapsed(state, settings), settings, state.turn)
         tip = archive.commit(session, tip, replace(turn, events=state.events)).tip
         yield state
@@ -237,7 +238,8 @@ def pairs_of(
             }
             mentions = talk["after"][number - begin]["mentions"]
             first = talk["efforts"][0]["id"]
-            work = _work(state, ArchiveView(archive, session, tip, turns[number]))
+            past = archive.load(session, tip)
+            work = _work(state, ArchiveView(archive, session, past, turns[number]))
             read = rule.reader(work, work.known([*before]))
             scores = [read(said).scores for said in statements(turns[number].messages)]
             pairs += (
