@@ -226,7 +226,7 @@ ANCHOR = (
 )
 """The column of a query for turns with the text of their state block."""
 
-# The turns of each effort; ambient turns are under `lineage.AMBIENT`, which no effort is called.
+# The turns of each effort; ambient turns are under `load.AMBIENT`, which no effort is called.
 members = _table(
     "members",
     *_primary_key(run=_ID, effort=AnyText, place=sa.Integer),
