@@ -64,11 +64,10 @@ _PASTS = 128
 _OWNED = 1_000
 """Sessions that are known to be their user's, so that an input need not ask."""
 
-_NUMBER = (
-    select(sessions.c.id)
-    .join(users, users.c.id == sessions.c.owner)
-    .where(users.c.name == bindparam("user"), sessions.c.name == bindparam("name"))
-    .scalar_subquery()
+_SESSION = users.c.name == bindparam("user"), sessions.c.name == bindparam("name")
+_NUMBER, _NEWEST_ROW = (
+    select(column).join(users, users.c.id == sessions.c.owner).where(*_SESSION).scalar_subquery()
+    for column in (sessions.c.id, sessions.c.newest)
 )
 _NEWEST = select(*TIP, turns.c.at).where(turns.c.id == bindparam("number"))
 
@@ -315,7 +314,8 @@ class SqlArchive(Archive):
 
     def ended(self, session: Session, marks: Sequence[str]) -> tuple[tuple[str, Tip], ...]:
         query = _TIPS.add_columns(turns.c.end).where(among(turns.c.end, marks))
-        rows = self._turn_rows(session, query.order_by(turns.c.id.desc()))
+        own = query.where(turns.c.session == _NUMBER)
+        rows = self._turn_rows(session, own.order_by(turns.c.id.desc()))
         return tuple((end, Tip(*tip)) for *tip, end in rows)
 
     def elsewhere(self, session: Session, query: str | None, limit: int) -> tuple[Elsewhere, ...]:
@@ -424,12 +424,13 @@ class SqlArchive(Archive):
             scope.log(data)
 
     def newest(self, session: Session) -> Tip | None:
-        query = _TIPS.join(sessions, sessions.c.newest == turns.c.id)
-        return next((Tip(*row) for row in self._turn_rows(session, query)), None)
+        rows = self._turn_rows(session, _TIPS.where(turns.c.id == _NEWEST_ROW))
+        return next((Tip(*row) for row in rows), None)
 
     def tips(self, session: Session) -> tuple[Tip, ...]:
         ends = _TIPS.join(runs, (runs.c.id == turns.c.run) & (runs.c.last == turns.c.place))
-        rows = self._turn_rows(session, ends.order_by(turns.c.id))
+        own = ends.where(turns.c.session == _NUMBER)
+        rows = self._turn_rows(session, own.order_by(turns.c.id))
         return tuple(Tip(*row) for row in rows)
 
     def sessions(self, user: str, name: str | None = None) -> tuple[Session, ...]:
@@ -478,14 +479,14 @@ class SqlArchive(Archive):
         return Deleted(sessions, self.database.sweep() if self.database.exists() else ())
 
     def _turn_rows(self, session: Session, query: Select[Any]) -> Sequence[Any]:
-        """Return the rows that a query finds among the turns of a session."""
+        """Return the rows of a query about a session, which it has as `_NUMBER`."""
         if not self.database.exists():
             return ()
         key = {"user": session.user, "name": session_name(session)}
 
         def read() -> Sequence[Any]:
             with self.database.reading() as connection:
-                return connection.execute(query.where(turns.c.session == _NUMBER), key).all()
+                return connection.execute(query, key).all()
 
         return again_if_lost(read)
 
