@@ -26,9 +26,8 @@ from ..memory.tokens import REPLY_OVERHEAD, count_message, count_tools, exact
 from ..memory.transcript import role, speaker
 from ..memory.turn import Event, Session, StoredTurn, Tip, memberships
 from ..memory.view import every_commit, every_turn, fences_of, view_at
-from ..nodes.turn.state import TurnState
+from ..nodes.turn.state import TurnState, effort_state
 from ..nodes.turn.turn import memory_at
-from ..nodes.turn.updates import effort_state
 
 _CHANGED = "what it was made of was edited or erased, or another version rendered it"
 

@@ -1,12 +1,13 @@
 """What stands in the context after a turn: in which form, and for how many turns yet."""
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 from ..memory.archive.protocol import Archive
+from ..memory.decay import counted_down
 from ..memory.settings import Settings
 from ..memory.turn import Session, StoredTurn
-from ..nodes.turn.state import as_people_read
+from ..nodes.turn.state import effort_state
 from ..nodes.turn.turn import memory_at
 
 
@@ -18,14 +19,14 @@ def standing(
     Each has its `state`, the turn in which it was `last` mentioned, and in how many turns it
     `leaves` that state if nobody mentions it: an open effort stays.
     """
-    memory = cast("Any", memory_at(archive, session, turn.tip))
-    shown = as_people_read(memory, _in_force(turn.events, settings))
-    opened = {name: {"state": "open"} for name in shown["open_efforts"]}
+    efforts = effort_state(memory_at(archive, session, turn.tip))
+    efforts = counted_down(efforts, _in_force(turn.events, settings))
+    opened = {name: {"state": "open"} for name in efforts.open}
     summaries = {
-        name: _entry("concluded", entry, "leaves_in") for name, entry in shown["summaries"].items()
+        name: _entry("concluded", entry, "leaves_in") for name, entry in efforts.summaries.items()
     }
     logs = {
-        name: _entry("expanded", entry, "collapses_in") for name, entry in shown["expanded"].items()
+        name: _entry("expanded", entry, "collapses_in") for name, entry in efforts.expanded.items()
     }
     return {**opened, **summaries, **logs}
 

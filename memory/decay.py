@@ -1,5 +1,9 @@
 """What fades: expanded logs that nobody mentions collapse, summaries that nobody mentions leave."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 from .banners import banner_of
 from .efforts import Efforts, happened
 from .settings import Settings
@@ -36,15 +40,16 @@ def due(state: Efforts, settings: Settings, turn: int, *, put_off: int = 0) -> l
 
     >>> from dataclasses import replace
     >>> from .efforts import EMPTY
-    >>> state = replace(EMPTY, summaries={"old": 5, "new": 6})
+    >>> lines = {"old": {"last_referenced_turn": 5}, "new": {"last_referenced_turn": 6}}
+    >>> state = replace(EMPTY, summaries=lines)
     >>> due(state, Settings(summary_eviction_threshold=20), 25)
     ['old']
     """
     silent = settings.summary_eviction_threshold + put_off
     return [
         name
-        for name, last in state.summaries.items()
-        if turn - last >= silent and name not in state.expanded
+        for name, entry in state.summaries.items()
+        if turn - entry["last_referenced_turn"] >= silent and name not in state.expanded
     ]
 
 
@@ -53,3 +58,28 @@ def evicted(state: Efforts, settings: Settings, turn: int) -> Efforts:
     for name in due(state, settings, turn):
         state = happened(state, {"type": "evicted", "effort": name})
     return state
+
+
+def counted_down(state: Efforts, settings: Settings) -> Efforts:
+    """Return the state with the turns that logs and summaries have left if nobody mentions them.
+
+    >>> from dataclasses import replace
+    >>> from .efforts import EMPTY
+    >>> state = replace(EMPTY, turn=9, summaries={"a": {"last_referenced_turn": 5}})
+    >>> counted_down(state, Settings(summary_eviction_threshold=20)).summaries
+    {'a': {'last_referenced_turn': 5, 'leaves_in': 16}}
+    """
+
+    def left(entry: Mapping[str, Any], threshold: int) -> int:
+        silent: int = state.turn - entry["last_referenced_turn"]
+        return max(0, threshold - silent)
+
+    expanded = {
+        name: {**entry, "collapses_in": left(entry, settings.decay_threshold)}
+        for name, entry in state.expanded.items()
+    }
+    summaries = {
+        name: {**entry, "leaves_in": left(entry, settings.summary_eviction_threshold)}
+        for name, entry in state.summaries.items()
+    }
+    return replace(state, expanded=expanded, summaries=summaries)

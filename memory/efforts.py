@@ -125,14 +125,15 @@ class Efforts:
 
     `open`: id -> opened_turn, last_active_turn, last_referenced_turn, most recently active last.
     `expanded`: id -> expanded_turn, last_referenced_turn, turns. `summaries`: id ->
-    last_referenced_turn, oldest first. `anchor`: field -> text.
+    last_referenced_turn, oldest first. The entries have more for people, of which nothing depends:
+    texts, and in how many turns they leave. `anchor`: field -> text.
     """
 
     turn: int
     active: str | None
-    open: Mapping[str, Mapping[str, int]]
+    open: Mapping[str, Mapping[str, Any]]
     expanded: Mapping[str, Mapping[str, Any]]
-    summaries: Mapping[str, int]
+    summaries: Mapping[str, Mapping[str, Any]]
     anchor: Mapping[str, str] = field(default_factory=dict)
     events: tuple[Event, ...] = ()
     banners: tuple[str, ...] = ()
@@ -193,13 +194,17 @@ def within_limit(state: Efforts) -> Efforts:
 
     Summaries of expanded efforts leave last.
 
-    >>> state = replace(EMPTY, summaries=dict.fromkeys(map(str, range(203)), 1))
+    >>> entry = {"last_referenced_turn": 1}
+    >>> state = replace(EMPTY, summaries=dict.fromkeys(map(str, range(203)), entry))
     >>> len(within_limit(state).summaries), len(within_limit(state).events)
     (200, 3)
     """
     if len(state.summaries) <= MOST_SUMMARIES:
         return state
-    last_use = {name: (name in state.expanded, turn) for name, turn in state.summaries.items()}
+    last_use = {
+        name: (name in state.expanded, entry["last_referenced_turn"])
+        for name, entry in state.summaries.items()
+    }
     surplus = len(last_use) - MOST_SUMMARIES
     for name in sorted(last_use, key=last_use.__getitem__)[:surplus]:
         state = happened(state, {"type": "evicted", "effort": name})
@@ -213,8 +218,14 @@ def _hidden(state: Efforts, name: str) -> Efforts:
 
 def _listed(state: Efforts, names: Sequence[str]) -> Efforts:
     """Return the state with the summaries of these efforts as the newest."""
-    older = {name: turn for name, turn in state.summaries.items() if name not in names}
-    return replace(state, summaries={**older, **dict.fromkeys(names, state.turn)})
+    older = {name: entry for name, entry in state.summaries.items() if name not in names}
+    listed = {name: _used(state.summaries, name, state.turn) for name in names}
+    return replace(state, summaries={**older, **listed})
+
+
+def _used(entries: Mapping[str, Mapping[str, Any]], name: str, turn: int) -> dict[str, Any]:
+    """Return the entry of an effort that was referenced in a turn."""
+    return {**entries.get(name, {}), "last_referenced_turn": turn}
 
 
 def _expanded(state: Efforts, name: str, event: Event) -> Efforts:
@@ -228,21 +239,20 @@ def _expanded(state: Efforts, name: str, event: Event) -> Efforts:
     return replace(
         state,
         expanded={**state.expanded, name: entry},
-        summaries={**state.summaries, name: state.turn},
+        summaries={**state.summaries, name: _used(state.summaries, name, state.turn)},
     )
 
 
 def _referenced(state: Efforts, name: str, _: Event) -> Efforts:
-    reference = {"last_referenced_turn": state.turn}
-    if name in state.open:
-        entry = {**state.open[name], **reference}
-        state = replace(state, open={**state.open, name: entry})
-    if name in state.expanded:
-        log = {**state.expanded[name], **reference}
-        state = replace(state, expanded={**state.expanded, name: log})
-    if name in state.summaries:
-        state = replace(state, summaries={**state.summaries, name: state.turn})
-    return state
+    def used(entries: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
+        return {**entries, name: _used(entries, name, state.turn)} if name in entries else entries
+
+    return replace(
+        state,
+        open=used(state.open),
+        expanded=used(state.expanded),
+        summaries=used(state.summaries),
+    )
 
 
 _TRANSITIONS: Mapping[str, Callable[[Efforts, str, Event], Efforts]] = {

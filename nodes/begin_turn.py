@@ -34,16 +34,15 @@ from .turn.parts import AgentParts
 from .turn.readable import all_readable
 from .turn.recovery import adopted_beside, commit_unfinished, recovered
 from .turn.session import session_of
-from .turn.state import TOLD, Path, TurnState, updated
+from .turn.state import TEXTS, Path, TurnState, effort_state, updated
 from .turn.turn import correction, keep_view, memory_at, running_turn
 from .turn.updates import (
-    effort_state,
     efforts_update,
     is_running,
     plan_update,
     streamed_update,
-    texts_of,
     tip_of,
+    with_texts,
 )
 
 
@@ -98,7 +97,7 @@ def _plan_and_notes(
     known = not read.view.session.anonymous
     related = partial(parts.related, read.view, runtime=runtime) if known else None
     work = before_turn(replace(read, now=now, related=related), now)
-    update = efforts_update(work.efforts) | plan_update(work, read.plan)
+    update = efforts_update(with_texts(work.efforts, work.view)) | plan_update(work, read.plan)
     for banner in update["banners"]:
         runtime.stream_writer({"banner": banner})
     update["events"] += [*dated(work), *hinted(work)]
@@ -151,17 +150,17 @@ def _corrections(state: TurnState, view: ArchiveView, read: Tip) -> dict[str, An
     The texts in the state are of the tip at which it was read.
     """
     right, contradicted = put_right(effort_state(state), view)
-    texts, plan = texts_of(right, view, {}), state.get("plan")
+    fresh, plan = efforts_update(with_texts(right, view, anew=True)), state.get("plan")
     places: list[Path] = [*state.get("put_right", ()), *contradicted]
     if read == view.tip:
         places += [
             (key, name, field)
-            for key, fields in TOLD.items()
-            for name, shown in state.get("as_shown", {}).get(key, {}).items()
-            for field in (fields if name in texts and isinstance(shown, dict) else ())
-            if field in shown and shown[field] != texts[name][field]
+            for key, fields in TEXTS.items()
+            for name, entry in efforts_update(right)[key].items()
+            for field in fields
+            if field in entry and entry[field] != fresh[key][name].get(field)
         ]
-    update = {**efforts_update(right), "texts": texts, "put_right": tuple(dict.fromkeys(places))}
+    update = {**fresh, "put_right": tuple(dict.fromkeys(places))}
     if plan and plan["after_turn"] > view.tip.turn:
         update |= {"plan": None, "put_right": (*update["put_right"], ("plan",))}
     return update

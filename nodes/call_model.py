@@ -46,10 +46,10 @@ from .assemble_context import assembled
 from .turn.caching import BREAKPOINT, KEY, caches_on_request, with_breakpoint
 from .turn.langchain_messages import accepted, closed, with_call_ids
 from .turn.parts import AgentParts, base_of, takes_tools, unwrapped
-from .turn.state import TurnState, updated
+from .turn.state import TurnState, effort_state, updated
 from .turn.tracing import trace_metadata
 from .turn.turn import running_turn
-from .turn.updates import effort_state, efforts_update
+from .turn.updates import efforts_update
 
 CUT = 0.8
 """Share of a context that is sent once more if it was too long.

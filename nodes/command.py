@@ -24,7 +24,7 @@ from .turn.session import session_of
 from .turn.state import TurnState
 from .turn.tracing import trace_metadata
 from .turn.turn import command_to_store, correction, load_turn
-from .turn.updates import efforts_update, texts_of, tip_of, tip_update, with_costs
+from .turn.updates import efforts_update, tip_of, tip_update, with_costs, with_texts
 
 
 def run_command(
@@ -52,8 +52,8 @@ def run_command(
         "command": secrets.token_hex(16),
     }
     own = {key: value for key, value in before.items() if key != "messages"}
-    own |= {"texts": texts_of(done.efforts, rest.view, before.get("texts", {}))}
-    return {**own, **efforts_update(done.efforts), **waiting, "messages": [*done.results]}
+    efforts = with_texts(done.efforts, rest.view)
+    return {**own, **efforts_update(efforts), **waiting, "messages": [*done.results]}
 
 
 def _at_work(

@@ -10,7 +10,7 @@ from .turn.parts import AgentParts
 from .turn.state import TurnState
 from .turn.tracing import spanned
 from .turn.turn import running_turn
-from .turn.updates import references_of, streamed_update, texts_of
+from .turn.updates import references_of, streamed_update, with_texts
 
 
 @spanned
@@ -20,6 +20,5 @@ def detect_references(
     """Note which efforts the turn mentioned; a mentioned effort that was evicted returns."""
     work = running_turn(state, runtime, parts)
     efforts = referenced(work, parts.keywords)
-    update = streamed_update(work.efforts, efforts, runtime)
-    texts = texts_of(efforts, work.view, state.get("texts", {}))
-    return {**update, "texts": texts, "references": references_of(efforts)}
+    update = streamed_update(work.efforts, with_texts(efforts, work.view), runtime)
+    return {**update, "references": references_of(efforts)}

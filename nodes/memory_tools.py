@@ -22,7 +22,7 @@ from .turn.parts import AgentParts
 from .turn.state import TurnState
 from .turn.tracing import trace_metadata
 from .turn.turn import running_turn
-from .turn.updates import efforts_update, plan_update, texts_of, with_costs
+from .turn.updates import efforts_update, plan_update, with_costs, with_texts
 
 MARK = "ebbtide"
 """The key in the `additional_kwargs` of results that come from a memory tool."""
@@ -61,8 +61,7 @@ def _steps(
         work, calls, app_tools, lambda line: runtime.stream_writer({"banner": line}), watch
     )
     done = after_tools(with_costs(done, costs), work.efforts)
-    texts = texts_of(done.efforts, work.view, state.get("texts", {}))
-    update = {**efforts_update(done.efforts), **plan_update(done), "texts": texts}
+    update = {**efforts_update(with_texts(done.efforts, work.view)), **plan_update(done)}
     return {**update, "messages": [*map(_marked, done.results)]}
 
 

@@ -31,9 +31,9 @@ from ...nodes.assemble_context import working_context
 from ...nodes.begin_turn import begin_turn
 from ...nodes.turn.langchain_messages import completed, copied
 from ...nodes.turn.recovery import turns_of
-from ...nodes.turn.state import AgentState, unpacked
+from ...nodes.turn.state import AgentState, effort_state, unpacked
 from ...nodes.turn.turn import left_rounds, put_back
-from ...nodes.turn.updates import effort_state, tip_of
+from ...nodes.turn.updates import tip_of
 from ...prompts.loader import render
 from ..build import MemoryGraph, Node
 from .threads import Agent, Thread, newest_config, on_a_thread, thread_at

@@ -124,8 +124,8 @@ def _other_subject(
 def _in_context(work: Turn, plan: Plan) -> set[str]:
     """Return the efforts that are open, summarised, or mentioned since the plan."""
     names = {*work.efforts.open, *plan.summaries}
-    for name, turn in work.efforts.summaries.items():
-        if turn > plan.after_turn:
+    for name, entry in work.efforts.summaries.items():
+        if entry["last_referenced_turn"] > plan.after_turn:
             names.add(name)
     return names
 

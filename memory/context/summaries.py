@@ -29,7 +29,8 @@ def fitting(work: Turn) -> tuple[tuple[str, ...], tuple[str, ...], int]:
     every = summary_lines(work, stored, work.room)
     ended = {effort.id: effort.turn for effort in stored if not is_qualified(effort.id)}
     places = {
-        name: (ended.get(name, work.efforts.summaries[name]), at) for at, name in enumerate(every)
+        name: (ended.get(name, work.efforts.summaries[name]["last_referenced_turn"]), at)
+        for at, name in enumerate(every)
     }
     newest = sorted(every, key=lambda name: places[name], reverse=True)
     concluded = _count_concluded(work)

@@ -24,6 +24,8 @@ from pydantic import (
 from typing_extensions import TypedDict
 
 from ...memory.context.plan import Why
+from ...memory.decay import counted_down
+from ...memory.efforts import Efforts
 from ...memory.errors import SettingsError, ToolError
 from ...memory.names import numbers
 from ...memory.references import ReferenceKind
@@ -39,6 +41,9 @@ _STRICT = ConfigDict(strict=True, extra="forbid")
 
 _OPEN = ConfigDict(strict=True, extra="ignore")
 """Ignores fields that are not ours: a note that somebody typed, a field of a newer version."""
+
+_ENTRY = ConfigDict(strict=True, extra="allow")
+"""Leaves such fields where they are."""
 
 
 def _valid_event(event: dict[str, Any]) -> dict[str, Any]:
@@ -126,7 +131,7 @@ _LastReferenced: TypeAlias = Annotated[
 ]
 
 
-@with_config(_OPEN)
+@with_config(_ENTRY)
 class OpenEffort(TypedDict):
     """Goal and constraints of an open effort, and when it was opened, last active, referenced."""
 
@@ -137,7 +142,7 @@ class OpenEffort(TypedDict):
     last_referenced_turn: _LastReferenced
 
 
-@with_config(_OPEN)
+@with_config(_ENTRY)
 class ExpandedEffort(TypedDict):
     """When an effort was expanded and last referenced, the turns it shows, those it has left."""
 
@@ -149,13 +154,15 @@ class ExpandedEffort(TypedDict):
     ]
 
 
-@with_config(_OPEN)
+@with_config(_ENTRY)
 class Summary(TypedDict):
-    """The text of a summary, when its effort was last referenced, and in how many turns it is due.
+    """Goal and summary of an effort, when it was last referenced, in how many turns it is due.
 
     From then on it leaves with the next change of the plan.
     """
 
+    status: NotRequired[Annotated[str, Field(description="Concluded")]]
+    goal: NotRequired[Annotated[str, Field(description="What the effort was for")]]
     summary: NotRequired[Annotated[str, Field(description="The beginning of its text")]]
     last_referenced_turn: _LastReferenced
     leaves_in: NotRequired[
@@ -363,9 +370,9 @@ def valid(value: Any, kind: type, turn: int = 0) -> tuple[dict[str, Any], tuple[
     right: Any = value
     for path in wrong:
         right = _without(right, path)
-        if path[0] in _ENTRIES and len(path) > 1 and isinstance(path[1], str):
+        if path[0] in ENTRIES and len(path) > 1 and isinstance(path[1], str):
             key, name = path[:2]
-            needed: dict[str, Any] = dict.fromkeys(_ENTRIES[key].__required_keys__, turn)
+            needed: dict[str, Any] = dict.fromkeys(ENTRIES[key].__required_keys__, turn)
             needed |= {"turns": []} if "turns" in needed else {}
             right[key][name] = {**needed, **right[key].get(name, {})}
     return dict(adapter.validate_python(right, context=context)), tuple(wrong)
@@ -384,14 +391,12 @@ def _without(value: Any, path: Path) -> Any:
     return [*items.values()] if isinstance(value, list) else items
 
 
-_ENTRIES: Mapping[Any, Any] = {
+ENTRIES: Mapping[Any, Any] = {
     "open_efforts": OpenEffort,
     "expanded": ExpandedEffort,
     "summaries": Summary,
 }
 """The keys whose values are entries of efforts."""
-
-_FIELDS = {key: entry.__annotations__.keys() for key, entry in _ENTRIES.items()}
 
 _ORDER = (*Memory.__annotations__, *Bookkeeping.__annotations__)
 _ADAPTERS: Mapping[type, TypeAdapter[Any]] = {
@@ -455,8 +460,7 @@ class TurnState(_Readable, Bookkeeping, total=False):
 
     `adopted` counts the turns of a history that was just adopted. `unseen` is the newest archived
     turn of a thread whose messages do not continue it. `lost` tells that the user does not have the
-    turn that the state named. `put_right` is where somebody edited the memory in vain. `texts` are
-    those that people read of the efforts, and `as_shown` the efforts as they stand in the memory.
+    turn that the state named. `put_right` is where somebody edited the memory in vain.
     """
 
     messages: list[AnyMessage]
@@ -466,23 +470,32 @@ class TurnState(_Readable, Bookkeeping, total=False):
     unseen: Tip
     lost: bool
     put_right: tuple[Path, ...]
-    texts: dict[str, Any]
-    as_shown: dict[str, Any]
 
 
 CHANNELS = AgentState.__annotations__.keys() - {"memory", "bookkeeping"}
 """Keys of the state beside the memory and the bookkeeping."""
 
 
-SUMMARIES = 20
-"""The newest summaries that stand in the state with their text: people read no more of them."""
+TEXTS: Mapping[str, tuple[str, ...]] = {
+    "open_efforts": ("goal", "constraints"),
+    "expanded": (),
+    "summaries": ("status", "goal", "summary"),
+}
+"""What entries of efforts have for people alone; it is not saved with a turn."""
 
-Texts = Mapping[str, Mapping[str, Any]]
-"""Goal, constraints and summary of the efforts in the context, by their ids."""
 
-
-_READABLE = frozenset({"turn", "open_efforts", "expanded", "summaries", "texts"})
-"""Keys of the state on which depends what people read of the efforts."""
+def effort_state(state: Mapping[str, Any]) -> Efforts:
+    """Return the part of the state that the memory tools change."""
+    return Efforts(
+        turn=state.get("turn", 0),
+        active=state.get("active_effort"),
+        open=state.get("open_efforts", {}),
+        expanded=state.get("expanded", {}),
+        summaries=state.get("summaries", {}),
+        anchor=state.get("anchor", {}),
+        events=tuple(state.get("events", ())),
+        banners=tuple(state.get("banners", ())),
+    )
 
 
 def unpacked(state: Mapping[str, Any]) -> TurnState:
@@ -509,9 +522,7 @@ def unpacked(state: Mapping[str, Any]) -> TurnState:
     if memory.get("active_effort") not in {None, *memory.get("open_efforts", ())}:
         memory["active_effort"] = None
         wrong.append(("active_effort",))
-    own |= {**memory, **as_nodes_read(memory), **bookkeeping}
-    if shown := {key: edited[key] for key in TOLD if isinstance(edited.get(key), dict)}:
-        own["as_shown"] = shown
+    own |= {**memory, **bookkeeping}
     if wrong := [*wrong, *faults]:
         own["put_right"] = tuple(dict.fromkeys(wrong))
     return cast("TurnState", own)
@@ -540,7 +551,7 @@ def repacked(
 ) -> dict[str, Any]:
     """Return a node's update for the graph, with the keys that differ from `before`.
 
-    The efforts stand in it as people read them; how many turns they have left is by the `settings`.
+    How many turns logs and summaries have left is by the `settings`.
 
     >>> repacked({"turn": 2, "tip": "ab", "banners": [], "messages": []}, {"banners": []})
     {'messages': [], 'memory': {'turn': 2}, 'bookkeeping': {'tip': 'ab'}}
@@ -551,16 +562,11 @@ def repacked(
         wrong.add("banners")
         update = {**{key: read[key] for key in wrong if key in read}, **update}
     old = {key: value for key, value in read.items() if key not in wrong}
-    if update.keys() & _READABLE:
-        after, settings = {**read, **update}, settings or Settings()
-        shown, there = as_people_read(after, settings), read.get("as_shown", {})
-        for key, entries in shown.items():
-            for name, entry in entries.items():  # what is not ours stays where it is
-                edited = there.get(key, {}).get(name)
-                if isinstance(edited, dict):
-                    entry |= {f: v for f, v in edited.items() if f not in _FIELDS[key]}
-        old |= {key: value for key, value in there.items() if key not in wrong}
-        update = {**update, **{key: value for key, value in shown.items() if key in after}}
+    if update.keys() & {"turn", "expanded", "summaries"}:
+        after = {**read, **update}
+        counted = counted_down(effort_state(after), settings or Settings())
+        left = {"expanded": dict(counted.expanded), "summaries": dict(counted.summaries)}
+        update = {**update, **{key: value for key, value in left.items() if key in after}}
     new = {key: v for key, v in update.items() if key not in old or _differ(v, old[key])}
     packed = {key: value for key, value in update.items() if key in CHANNELS}
     for channel, kind in (("memory", Memory), ("bookkeeping", Bookkeeping)):
@@ -572,66 +578,3 @@ def repacked(
 def _differ(new: Any, old: Any) -> bool:
     """Tell whether two values differ, also in the order of keys, in which an anchor is shown."""
     return bool(new != old) or (isinstance(new, dict) and [*new] != [*old])
-
-
-def as_people_read(state: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
-    """Return the efforts in the context with texts, and in how many turns each is due to leave.
-
-    >>> state = {"turn": 9, "summaries": {"a": 5}, "texts": {"a": {"summary": "Fixed."}}}
-    >>> as_people_read(state, Settings(summary_eviction_threshold=20))["summaries"]
-    {'a': {'summary': 'Fixed.', 'last_referenced_turn': 5, 'leaves_in': 16}}
-    """
-    texts: Texts = state.get("texts", {})
-    turn: int = state.get("turn", 0)
-
-    def left(threshold: int, last: int) -> int:
-        return max(0, threshold - (turn - last))
-
-    opened, expanded, summaries = dict[str, Any](), dict[str, Any](), dict[str, Any]()
-    for name, entry in state.get("open_efforts", {}).items():
-        aims = dict(texts.get(name, {}))
-        aims.pop("summary", None)
-        opened[name] = {**aims, **entry}
-    for name, entry in state.get("expanded", {}).items():
-        collapses_in = left(settings.decay_threshold, entry["last_referenced_turn"])
-        expanded[name] = {**entry, "collapses_in": collapses_in}
-    told = {*[*state.get("summaries", {})][-SUMMARIES:]}
-    for name, last in state.get("summaries", {}).items():
-        text = texts.get(name, {}) if name in told else {}
-        summaries[name] = {
-            **({"summary": text["summary"]} if "summary" in text else {}),
-            "last_referenced_turn": last,
-            "leaves_in": left(settings.summary_eviction_threshold, last),
-        }
-    return {"open_efforts": opened, "expanded": expanded, "summaries": summaries}
-
-
-TOLD: Mapping[str, tuple[str, ...]] = {
-    "open_efforts": ("goal", "constraints"),
-    "expanded": (),
-    "summaries": ("summary",),
-}
-"""The texts that the entries of efforts have for people."""
-
-
-def as_nodes_read(memory: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the efforts of a memory without what people read, which stands in `texts`.
-
-    >>> as_nodes_read({"summaries": {"a": {"summary": "Fixed.", "last_referenced_turn": 5}}})
-    {'summaries': {'a': 5}, 'texts': {'a': {'summary': 'Fixed.'}}}
-    """
-    plain, texts = dict[str, Any](), dict[str, dict[str, Any]]()
-    for key, told in TOLD.items():
-        if key not in memory:
-            continue
-        entries = plain[key] = {}
-        for name, entry in memory[key].items():
-            rest = dict(entry)
-            for field in told:
-                if field in rest:
-                    texts.setdefault(name, {})[field] = rest.pop(field)
-            entries[name] = rest
-            if key == "summaries":
-                entries[name] = rest["last_referenced_turn"]
-            rest.pop("collapses_in", None)
-    return plain | ({"texts": texts} if texts else {})

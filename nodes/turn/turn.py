@@ -30,8 +30,8 @@ from ...memory.turn import Event, Part, Session, StoredTurn, Tip, first_round, m
 from ...memory.view import ArchiveView, fences_of, view_at
 from .parts import READ_CACHE_SECONDS, AgentParts
 from .session import session_of
-from .state import TOLD, Bookkeeping, Memory, TurnState, unpacked, updated
-from .updates import effort_state, efforts_update, not_aged, texts_of, tip_of, tip_update
+from .state import ENTRIES, TEXTS, Bookkeeping, Memory, TurnState, effort_state, unpacked, updated
+from .updates import efforts_update, not_aged, tip_of, tip_update, with_texts
 
 _log = logging.getLogger("ebbtide.archive")
 
@@ -168,20 +168,29 @@ def _saved(state: Mapping[str, Any]) -> dict[str, Any]:
             value = state.get(key)
             if key not in _SAVED or value in (None, {}, ""):
                 continue
-            # Erasing looks for texts in one place alone.
+            # Erasing looks for texts in one place alone, and what is counted is counted again.
+            if key in TEXTS:
+                value = {name: _bare(key, entry) for name, entry in value.items()}
             if key != "plan" or value.keys().isdisjoint({"anchor", "todos"}):
                 saved.setdefault(channel, {})[key] = value
     return saved
 
 
+def _bare(key: str, entry: Mapping[str, Any]) -> Any:
+    """Return an entry of an effort as it is saved: of a summary only the turn of its reference."""
+    if key == "summaries":
+        return entry["last_referenced_turn"]
+    known = ENTRIES[key].__required_keys__
+    return {field: value for field, value in entry.items() if field in known}
+
+
 def memory_at(archive: Archive, session: Session, tip: Tip) -> dict[str, Any]:
     """Return the memory after a turn as it was saved, an empty one before the first turn."""
     place = {"archive": archive.id, "turn": tip.turn, "part": "", **tip_update(tip)}
-    row = archive.load(session, tip).saved()
+    view = view_at(archive, session, tip)
+    row = view.past.saved()
     state = unpacked(row.state if row else {})
-    efforts = effort_state(state)
-    texts = texts_of(efforts, view_at(archive, session, tip), {})
-    return {**state, **efforts_update(efforts), **place, "texts": texts}
+    return {**state, **efforts_update(with_texts(effort_state(state), view)), **place}
 
 
 def correction(state: TurnState) -> tuple[str, ...]:
@@ -201,11 +210,11 @@ def read_state(
     if not (wrong := state.get("put_right")):
         return state
     session = session_of(state, runtime, parts.settings_of(runtime.context))
-    row = parts.archive.load(session, tip_of(state)).saved()
+    view = view_at(parts.archive, session, tip_of(state))
+    row = view.past.saved()
     saved: dict[str, Any] = dict(unpacked(row.state if row else {}))
-    keys, now = (*TOLD, "anchor"), cast("dict[str, Any]", state)
+    keys, now = (*TEXTS, "anchor"), cast("dict[str, Any]", state)
     right: dict[str, Any] = {key: {**now.get(key, {})} for key in keys}
-    texts = dict(state.get("texts", {}))
     for key, *place in wrong:
         before = saved.get(str(key), {})
         if key not in right:
@@ -214,7 +223,6 @@ def read_state(
             right[str(key)] = before
             continue
         name, *field = place
-        texts.pop(str(name), None)  # read again
         if name in before:
             value, entry = before[name], right[str(key)].get(name)
             if field and isinstance(value, dict):
@@ -223,9 +231,8 @@ def read_state(
     if ("active_effort",) in wrong and saved.get("active_effort") in right["open_efforts"]:
         right["active_effort"] = saved["active_effort"]
     banners = dict.fromkeys([*state.get("banners", ()), *correction(state)])
-    efforts = effort_state(updated(state, right))
-    texts = texts_of(efforts, view_at(parts.archive, session, tip_of(state)), texts)
-    return updated(state, {**right, "texts": texts, "banners": [*banners]})
+    efforts = with_texts(effort_state(updated(state, right)), view)
+    return updated(state, {**right, **efforts_update(efforts), "banners": [*banners]})
 
 
 def running(state: TurnState) -> list[BaseMessage]:

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from operator import attrgetter, itemgetter
-from typing import Any, cast
+from operator import attrgetter
+from typing import Any
 
 from langgraph.runtime import Runtime
 
@@ -15,7 +15,10 @@ from ...memory.settings import Settings
 from ...memory.turn import StoredTurn, Tip
 from ...memory.view import ArchiveView
 from ..ask import QuestionCost
-from .state import SUMMARIES, Texts, TurnState
+from .state import TEXTS, TurnState
+
+SUMMARIES = 20
+"""The newest summaries, which stand in the state with their texts: people read no more of them."""
 
 SUMMARY_LENGTH = 80
 """Characters of a summary in the state; the archive has all of it."""
@@ -39,20 +42,6 @@ def tip_update(tip: Tip) -> dict[str, Any]:
     return {"persisted": tip.turn, "tip": tip.id}
 
 
-def effort_state(state: TurnState) -> Efforts:
-    """Return the part of the state that the memory tools change."""
-    return Efforts(
-        turn=state.get("turn", 0),
-        active=state.get("active_effort"),
-        open=cast("Mapping[str, Mapping[str, int]]", state.get("open_efforts", {})),
-        expanded=state.get("expanded", {}),
-        summaries=cast("Mapping[str, int]", state.get("summaries", {})),
-        anchor=state.get("anchor", {}),
-        events=tuple(state.get("events", ())),
-        banners=tuple(state.get("banners", ())),
-    )
-
-
 def efforts_update(efforts: Efforts) -> dict[str, Any]:
     """Return the update with the efforts' state; the inverse of `effort_state`."""
     return {
@@ -69,8 +58,9 @@ def efforts_update(efforts: Efforts) -> dict[str, Any]:
 def not_aged(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return the update of a state whose turn ends unanswered: no effort grew older in it.
 
-    >>> not_aged({"turn": 9, "summaries": {"a": 5, "b": 9}})["summaries"]
-    {'a': 6, 'b': 9}
+    >>> lines = {"a": {"last_referenced_turn": 5}, "b": {"last_referenced_turn": 9}}
+    >>> not_aged({"turn": 9, "summaries": lines})["summaries"]
+    {'a': {'last_referenced_turn': 6}, 'b': {'last_referenced_turn': 9}}
     """
     turn = state.get("turn", 0)
 
@@ -78,12 +68,10 @@ def not_aged(state: Mapping[str, Any]) -> dict[str, Any]:
         ages = {"last_referenced_turn", "last_active_turn"} & entry.keys()
         return {**entry, **{field: min(turn, entry[field] + 1) for field in ages}}
 
-    summaries = {name: min(turn, last + 1) for name, last in state.get("summaries", {}).items()}
-    efforts = {
+    return {
         key: {name: younger(entry) for name, entry in state.get(key, {}).items()}
-        for key in ("open_efforts", "expanded")
+        for key in ("open_efforts", "expanded", "summaries")
     }
-    return {**efforts, "summaries": summaries}
 
 
 def streamed_update(before: Efforts, after: Efforts, runtime: Runtime[Settings]) -> dict[str, Any]:
@@ -109,24 +97,48 @@ def with_costs(work: Turn, costs: Iterable[QuestionCost]) -> Turn:
     return work.put(replace(work.efforts, events=(*work.efforts.events, *events)))
 
 
-def texts_of(efforts: Efforts, view: ArchiveView, known: Texts) -> dict[str, Any]:
-    """Return the texts of the efforts in the context: what changed in this turn or is not known.
+def with_texts(efforts: Efforts, view: ArchiveView, *, anew: bool = False) -> Efforts:
+    """Return the efforts with the beginnings of their texts: of those that changed or have none.
 
-    Those of other sessions have none: erasing there does not reach the checkpoints of this thread.
+    With `anew` all are read. Those of other sessions have none: erasing there does not reach the
+    checkpoints of this thread. Of the summaries the newest have them, as people read no more.
     """
     changed = {*map(attrgetter("id"), changes(efforts.events, 0))}
-    texts, wanted = dict[str, Any](), list[str]()
-    for name in dict.fromkeys([*efforts.open, *[*efforts.summaries][-SUMMARIES:]]):
-        if not is_qualified(name):
-            texts[name] = known.get(name)
-            wanted += [name] if name in changed or name not in known else []
-    for effort in view.efforts_named(wanted, efforts.events):
-        texts[effort.id] = {
+    newest = {*[*efforts.summaries][-SUMMARIES:]}
+    listed = {
+        name: entry if name in newest else without_texts("summaries", entry)
+        for name, entry in efforts.summaries.items()
+    }
+    places = {"open_efforts": dict(efforts.open), "summaries": listed}
+    wanted = {
+        name: key
+        for key, entries in places.items()
+        for name, entry in entries.items()
+        if (anew or name in changed or not entry.keys() >= {*TEXTS[key]})
+        and not is_qualified(name)
+        and (key != "summaries" or name in newest)
+    }
+    for effort in view.efforts_named([*wanted], efforts.events):
+        key = wanted[effort.id]
+        texts = {
+            "status": effort.status,
             "goal": _beginning(effort.goal, GOAL_LENGTH),
             "constraints": [_beginning(text, GOAL_LENGTH) for text in effort.constraints],
             "summary": _beginning(effort.summary, SUMMARY_LENGTH),
         }
-    return dict(filter(itemgetter(1), texts.items()))
+        shown = {field: texts[field] for field in TEXTS[key]}
+        entry = places[key][effort.id]
+        places[key][effort.id] = {**shown, **without_texts(key, entry)}
+    return replace(efforts, open=places["open_efforts"], summaries=listed)
+
+
+def without_texts(key: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an entry of an effort without what people alone read.
+
+    >>> without_texts("summaries", {"summary": "Fixed.", "last_referenced_turn": 5})
+    {'last_referenced_turn': 5}
+    """
+    return {field: value for field, value in entry.items() if field not in TEXTS[key]}
 
 
 def _beginning(words: str, length: int) -> str:

@@ -17,7 +17,11 @@ BUSY = Efforts(
         "c": {"opened_turn": 4, "last_active_turn": 9, "last_referenced_turn": 8},
     },
     expanded={"x": {"expanded_turn": 8, "last_referenced_turn": 8, "turns": [1]}},
-    summaries={"x": 3, "y": 2, "z": 2},
+    summaries={
+        "x": {"last_referenced_turn": 3},
+        "y": {"last_referenced_turn": 2},
+        "z": {"last_referenced_turn": 2},
+    },
 )
 
 
@@ -48,6 +52,10 @@ def test_the_longest_unreferenced_summaries_leave(
 def test_an_expanded_effort_keeps_its_summary_if_another_can_leave() -> None:
     """Over the limit, summaries without an expanded log leave first."""
     with constants(MOST_SUMMARIES=1):
-        state = within_limit(replace(BUSY, summaries={"x": 1, "y": 2}))
+        state = within_limit(
+            replace(
+                BUSY, summaries={"x": {"last_referenced_turn": 1}, "y": {"last_referenced_turn": 2}}
+            )
+        )
 
     assert [*state.summaries] == ["x"]

@@ -235,7 +235,9 @@ def cost(folder: Path, efforts: int) -> dict[str, int]:
     with DiskArchive(folder, durable=False) as archive:
         talk.archive = archive
         names = [f"work-{number}" for number in range(efforts - 20, efforts + 1)]
-        talk.state = replace(talk.state, summaries=dict.fromkeys(names, efforts))
+        talk.state = replace(
+            talk.state, summaries={name: {"last_referenced_turn": efforts} for name in names}
+        )
         talk.ask(f"Has gateway {efforts} its word{efforts}, as in work-3, and not work-4000?")
         counts = Counter[str]()
 

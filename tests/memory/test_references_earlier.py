@@ -10,6 +10,11 @@ from tests.memory.earlier import conclude, earlier
 AUTH = "t1/auth-bug"
 
 
+def last_uses(here: Conversation) -> dict[str, int]:
+    """Return the turns in which the summaries in the context were last referenced."""
+    return {n: entry["last_referenced_turn"] for n, entry in here.state.summaries.items()}
+
+
 @pytest.fixture
 def here(talk: Conversation) -> Conversation:
     """Return a session whose first turn surfaced an effort of an earlier one."""
@@ -32,7 +37,7 @@ def test_it_is_referenced(here: Conversation, said: str) -> None:
     """By its qualified id, by its name as whole words, and by its keywords."""
     here.turn(said)
 
-    assert here.state.summaries == {AUTH: 2}
+    assert last_uses(here) == {AUTH: 2}
 
 
 @pytest.mark.parametrize("said", [AUTH, "the auth bug"])
@@ -41,7 +46,7 @@ def test_it_is_referenced_in_a_long_message(here: Conversation, said: str) -> No
     pasted = "The pump runs at 20 bar. " * 400
     here.turn(f"{pasted} What of {said}? {pasted}")
 
-    assert here.state.summaries == {AUTH: 2}
+    assert last_uses(here) == {AUTH: 2}
 
 
 @pytest.mark.parametrize("said", ["What of t1?", "t1/auth", f"x-{AUTH}x", "t2/css"])
@@ -49,7 +54,7 @@ def test_other_words_are_no_reference(here: Conversation, said: str) -> None:
     """Neither is a part of its id, nor a longer word."""
     here.turn(said)
 
-    assert here.state.summaries == {AUTH: 1}
+    assert last_uses(here) == {AUTH: 1}
 
 
 def test_the_own_effort_wins_for_the_name(here: Conversation) -> None:
@@ -58,10 +63,10 @@ def test_the_own_effort_wins_for_the_name(here: Conversation) -> None:
     here.set(MOST_SUMMARIES=1)
     here.turn("What of the auth bug?")
 
-    assert here.state.summaries == {"auth-bug": 4}
+    assert last_uses(here) == {"auth-bug": 4}
     here.set(MOST_SUMMARIES=9)
     here.turn(f"What of {AUTH}?")
-    assert here.state.summaries == {"auth-bug": 4, AUTH: 5}
+    assert last_uses(here) == {"auth-bug": 4, AUTH: 5}
 
 
 def test_the_qualified_id_is_not_the_own_effort(here: Conversation) -> None:
@@ -69,7 +74,7 @@ def test_the_qualified_id_is_not_the_own_effort(here: Conversation) -> None:
     conclude(here, "auth-bug", "Ours is a typo.", "typo")
     here.turn(f"What of {AUTH}?")
 
-    assert here.state.summaries == {AUTH: 4, "auth-bug": 3}
+    assert last_uses(here) == {AUTH: 4, "auth-bug": 3}
 
 
 def test_a_folder_does_not_hide_the_name(here: Conversation) -> None:
@@ -77,20 +82,20 @@ def test_a_folder_does_not_hide_the_name(here: Conversation) -> None:
     conclude(here, "auth-bug", "Ours is a typo.", "typo")
     here.turn("It is in src/auth-bug now.")
 
-    assert here.state.summaries["auth-bug"] == 4
+    assert last_uses(here)["auth-bug"] == 4
 
 
 def test_it_is_evicted_and_returns_by_its_id(here: Conversation) -> None:
     """After the threshold it leaves; its qualified id brings it back, its name alone does not."""
     here.set(summary_eviction_threshold=2, rebuild="every-turn")
     here.follow([[], []])
-    assert here.state.summaries == {}
+    assert last_uses(here) == {}
 
     here.turn("What of the auth bug?")
-    assert here.state.summaries == {}
+    assert last_uses(here) == {}
 
     here.turn(f"What of {AUTH}?")
-    assert here.state.summaries == {AUTH: 5}
+    assert last_uses(here) == {AUTH: 5}
     assert here.state.banners == (f"--- Returned effort: {AUTH} ---",)
 
 
@@ -138,4 +143,4 @@ def test_a_long_text_is_looked_through(here: Conversation) -> None:
     """However many slashes a message has, the turn ends with what it should."""
     here.turn(f"{LONG_ENOUGH} {'and/or ' * 5_000} {AUTH}")
 
-    assert here.state.summaries == {AUTH: 2}
+    assert last_uses(here) == {AUTH: 2}

@@ -83,7 +83,10 @@ def test_what_is_concluded_anew_there_says_so_here(here: Conversation) -> None:
     there = here.beside("t1")
     tip = here.archive.newest(there.session)
     assert tip is not None
-    there.tip, there.state = tip, replace(there.state, summaries={"auth-bug": 3})
+    there.tip, there.state = (
+        tip,
+        replace(there.state, summaries={"auth-bug": {"last_referenced_turn": 3}}),
+    )
     there.turn("Once more.", call("reopen_effort", effort_id="auth-bug"))
     assert lines(here) == [CSS]
     assert LOG[0] not in str(here.context.messages)

@@ -67,6 +67,6 @@ def test_summaries_over_the_limit_leave_the_context(talk: Conversation) -> None:
     talk.set(MOST_SUMMARIES=1)
     talk.run(call("close_effort", effort_id="a"), call("close_effort", effort_id="b"))
 
-    assert talk.state.summaries == {"b": 3}
+    assert talk.state.summaries == {"b": {"last_referenced_turn": 3}}
     assert talk.banners[-1] == "--- Evicted effort: a (kept in the archive) ---"
     assert talk.work.find("a").summary == "It works now."

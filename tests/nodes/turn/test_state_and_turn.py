@@ -13,9 +13,9 @@ from ebbtide.memory.errors import InputError
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.turn import ANONYMOUS, Session, StoredTurn, Tip
 from ebbtide.nodes.turn.session import session_of
-from ebbtide.nodes.turn.state import TurnState, repacked, unpacked
+from ebbtide.nodes.turn.state import TurnState, effort_state, repacked, unpacked
 from ebbtide.nodes.turn.turn import running, turn_to_store
-from ebbtide.nodes.turn.updates import commit_update, effort_state, efforts_update, tip_of
+from ebbtide.nodes.turn.updates import commit_update, efforts_update, tip_of
 from tests.doubles import call
 
 ANN = Settings(user_id="ann")
