@@ -78,8 +78,10 @@ def counted_down(state: Efforts, settings: Settings) -> Efforts:
         name: {**entry, "collapses_in": left(entry, settings.decay_threshold)}
         for name, entry in state.expanded.items()
     }
-    summaries = {
-        name: {**entry, "leaves_in": left(entry, settings.summary_eviction_threshold)}
-        for name, entry in state.summaries.items()
-    }
+    summaries = dict[str, Mapping[str, Any]]()
+    for name, entry in state.summaries.items():
+        turns = left(entry, settings.summary_eviction_threshold)
+        rest = {field: value for field, value in entry.items() if field != "due"}
+        is_due = {"due": True} if not turns and name not in state.expanded else {}
+        summaries[name] = {**rest, "leaves_in": turns, **is_due}
     return replace(state, expanded=expanded, summaries=summaries)

@@ -97,7 +97,7 @@ def _plan_and_notes(
     known = not read.view.session.anonymous
     related = partial(parts.related, read.view, runtime=runtime) if known else None
     work = before_turn(replace(read, now=now, related=related), now)
-    update = efforts_update(with_texts(work.efforts, work.view)) | plan_update(work, read.plan)
+    update = efforts_update(work.efforts) | plan_update(work, read.plan)
     for banner in update["banners"]:
         runtime.stream_writer({"banner": banner})
     update["events"] += [*dated(work), *hinted(work)]

@@ -168,6 +168,7 @@ class Summary(TypedDict):
     leaves_in: NotRequired[
         Annotated[_Turn, Field(description="Turns until it is due to leave if nobody mentions it")]
     ]
+    due: NotRequired[Annotated[bool, Field(description="It leaves with the next change of plan")]]
 
 
 def _as_summary(entry: Any) -> Any:
@@ -476,6 +477,9 @@ CHANNELS = AgentState.__annotations__.keys() - {"memory", "bookkeeping"}
 """Keys of the state beside the memory and the bookkeeping."""
 
 
+_COUNTED = ("turn", "expanded", "summaries")
+"""Keys of the state by which is counted how many turns logs and summaries have left."""
+
 TEXTS: Mapping[str, tuple[str, ...]] = {
     "open_efforts": ("goal", "constraints"),
     "expanded": (),
@@ -562,7 +566,7 @@ def repacked(
         wrong.add("banners")
         update = {**{key: read[key] for key in wrong if key in read}, **update}
     old = {key: value for key, value in read.items() if key not in wrong}
-    if update.keys() & {"turn", "expanded", "summaries"}:
+    if any(update.get(key, old.get(key)) != old.get(key) for key in _COUNTED):
         after = {**read, **update}
         counted = counted_down(effort_state(after), settings or Settings())
         left = {"expanded": dict(counted.expanded), "summaries": dict(counted.summaries)}

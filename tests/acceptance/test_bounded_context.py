@@ -167,7 +167,7 @@ def test_summary_that_is_due_by_default(by_default: list[Said]) -> None:
     summaries = by_default[20].memory["summaries"]
 
     assert BILLING.name in summaries
-    assert summaries[BILLING.name]["leaves_in"] == 0
+    assert (summaries[BILLING.name]["leaves_in"], summaries[BILLING.name]["due"]) == (0, True)
 
 
 @pytest.mark.parametrize(

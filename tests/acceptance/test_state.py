@@ -85,11 +85,12 @@ def test_open_efforts_as_people_read_them(memory: dict[str, Any]) -> None:
 
 
 def test_summaries_as_people_read_them(memory: dict[str, Any]) -> None:
-    """00, State: the text of a summary, and the turns that it has left."""
+    """00, State: status, goal and text of a summary, and the turns that it has left."""
     summary = memory["summaries"]["auth-bug"]
 
     assert isinstance(summary, dict)
     assert summary["summary"] == AUTH.summary[:80]
+    assert (summary["status"], summary["goal"], summary.get("due")) == ("concluded", "", None)
     assert (summary["last_referenced_turn"], summary["leaves_in"]) == (7, 19)
 
 
