@@ -4,7 +4,6 @@ A reference stands in place of the data, at any depth of a content block:
 `{"ebbtide_attachment": "9f86d0…", "size": 6990508}`, with the facts that were read from the file.
 """
 
-import base64
 import hashlib
 import mimetypes
 import re
@@ -13,7 +12,7 @@ from typing import Any, TypeAlias
 
 from ..prompts.loader import render
 from .blocks import may_have_file
-from .media import facts_of, is_pdf
+from .media import data_type, decoded, facts_of, is_pdf
 
 LARGE = 64 * 1024
 """Characters of data from which they are stored once: smaller ones cost little in checkpoints.
@@ -24,7 +23,6 @@ PDFs are stored so whatever their size, since what they say stands beside the re
 _KEY = "ebbtide_attachment"
 
 _DIGEST = re.compile("[0-9a-f]{64}")
-_DATA_URL = re.compile("data:([^;,]*)[^,]*;base64,")
 
 Texts: TypeAlias = Mapping[str, str]
 """The data of attachments, as they stand in blocks, by their digests."""
@@ -143,13 +141,8 @@ def named_files(texts: Texts, contents: Iterable[Any]) -> dict[str, bytes]:
             types |= {one[_KEY]: str(kind) for one in _found(block)}
     files: dict[str, bytes] = {}
     for digest, text in texts.items():
-        url = _DATA_URL.match(text)
-        ending = mimetypes.guess_extension(url[1] if url else types.get(digest, "")) or ""
-        try:
-            data = base64.b64decode(text[url.end() :] if url else text, validate=True)
-        except ValueError:
-            data = text.encode()
-        files[digest + ending] = data
+        ending = mimetypes.guess_extension(data_type(text) or types.get(digest, "")) or ""
+        files[digest + ending] = decoded(text)
     return files
 
 

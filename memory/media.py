@@ -69,7 +69,7 @@ def _digest(data: str) -> bytes:
 
 @cached(LRUCache[bytes, Mapping[str, Any]](_MEASURED), _digest, CACHES)
 def _measured(data: str) -> Mapping[str, Any]:
-    return _facts(_decoded(data))
+    return _facts(decoded(data))
 
 
 def data_type(data: Any) -> str:
@@ -92,7 +92,7 @@ def is_reference_like(value: Mapping[str, Any]) -> bool:
     return "ebbtide_attachment" in value
 
 
-def _decoded(data: str) -> bytes:
+def decoded(data: str) -> bytes:
     """Return the bytes of base64 or of a URL with them; text that is neither as it stands."""
     url = _DATA_URL.match(data[:200])
     try:
