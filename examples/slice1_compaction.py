@@ -45,7 +45,7 @@ def main() -> None:
         table.add_row(str(turn.turn), *(f"{size:,}" for size in sizes))
     before = figures.turns[CONCLUDED - 1].calls[0].parts["turns"]
     after = figures.turns[-1].parts["memory"]
-    print(table, f"Open: {before:,} tokens of raw log. Concluded: {after:,} tokens of summary.")
+    print(table, f"Open: {before:,} tokens of log. Concluded: {after:,} tokens of summary.")
     saved = f"Saved: {1 - after / before:.1%} of the effort, with default settings."
     print(saved, sums(figures), write_rows(path, Settings(), table, figures=figures), sep="\n")
     draw(path, figures.turns)

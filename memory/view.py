@@ -164,7 +164,7 @@ class ArchiveView:
         return self.past.turns_of(effort_id)
 
     def log(self, effort_id: str, *, running: bool = False) -> tuple[StoredTurn, ...]:
-        """Return the raw log of an effort; `running` adds the running turn at its end."""
+        """Return the log of an effort; `running` adds the running turn at its end."""
         turns: tuple[StoredTurn, ...] = self.turns_of(effort_id, self.log_turns(effort_id))
         return (*turns, self.running) if running else turns
 

@@ -1,1 +1,1 @@
-"""The archive: where manifest and raw logs are kept."""
+"""The archive: where manifest and logs are kept."""

@@ -24,7 +24,7 @@ _SHOWN = 80  # characters of a list of turns that an error repeats: a model may 
 
 
 def expand_effort(work: Turn, effort_id: str, turns: Turns = "", query: Text = "") -> Outcome:
-    """Bring the raw log of a concluded effort into the context, or renew its place there."""
+    """Bring the log of a concluded effort into the context, or renew its place there."""
     effort = work.find_concluded(effort_id)
     log = work.view.log(effort.id)
     if not log:
@@ -64,7 +64,7 @@ def _of_this_turn(work: Turn, effort: Effort) -> str:
 
 
 def collapse_effort(work: Turn, effort_id: str) -> Outcome:
-    """Take the raw log of an expanded effort out of the context, but not its summary."""
+    """Take the log of an expanded effort out of the context, but not its summary."""
     effort, state = work.find(effort_id), work.efforts
     if effort.id not in state.expanded:
         listed = ", ".join(state.expanded) or "none"

@@ -99,7 +99,7 @@ def test_goal_and_constraints_stay(compressed: tuple[Stage, Said]) -> None:
 
 
 def test_raw_log_keeps_everything(compressed: tuple[Stage, Said]) -> None:
-    """04, Why: the raw log keeps everything."""
+    """04, Why: the log keeps everything."""
     here, _ = compressed
 
     (read,) = here.use("read_log", turns="2").results

@@ -160,7 +160,7 @@ def test_long_summary_is_cut(tmp_path: Path) -> None:
 
 
 def test_summary_is_a_call_of_its_own(tmp_path: Path) -> None:
-    """01, Concluding: the whole raw log is read, this turn so far included."""
+    """01, Concluding: the whole log is read, this turn so far included."""
     here = stage(tmp_path)
     here.say(AUTH.log, call("open_effort", name="auth-bug"), "Opened.")
     here.say("One more thing: it began on Monday.")

@@ -72,7 +72,7 @@ def test_what_it_claims_is_printed(name: str, shared: Path) -> None:
 
 
 def test_concluding_saves_four_fifths(shared: Path) -> None:
-    """The summary has at most a fifth of the tokens of the raw log."""
+    """The summary has at most a fifth of the tokens of the log."""
     saved = re.findall(r"Saved: ([\d.]+)%", printed_by("slice1_compaction", shared))
 
     assert float(saved[0]) >= 80

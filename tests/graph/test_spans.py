@@ -119,7 +119,7 @@ def test_search_gives_passages_to_their_effort(tmp_path: Path) -> None:
 
 
 def test_export_has_an_effort_in_its_file(tmp_path: Path) -> None:
-    """The file of an effort has its rounds, the raw log what is of none."""
+    """The file of an effort has its rounds, the log what is of none."""
     chat = working(tmp_path / "archive", call("close_effort"))
 
     export(chat.archive, SESSION, tmp_path / "out")

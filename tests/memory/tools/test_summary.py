@@ -35,7 +35,7 @@ OWN = [
 
 
 def log(*turns: Sequence[BaseMessage]) -> list[StoredTurn]:
-    """Return a raw log of these turns."""
+    """Return a log of these turns."""
     return [
         StoredTurn(number, tuple(messages), "") for number, messages in enumerate(turns, start=1)
     ]

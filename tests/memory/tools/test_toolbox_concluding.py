@@ -1,4 +1,4 @@
-"""Concluding an effort: its raw log is summarised and leaves the context."""
+"""Concluding an effort: its log is summarised and leaves the context."""
 
 from dataclasses import replace
 

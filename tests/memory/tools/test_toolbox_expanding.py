@@ -1,4 +1,4 @@
-"""Bringing raw logs back into the context, and taking them out again."""
+"""Bringing logs back into the context, and taking them out again."""
 
 from dataclasses import replace
 
