@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -25,7 +25,7 @@ def look() -> str:
     return "It is in drawer 7."
 
 
-def begun(root: Path, saver: InMemorySaver, answers: list[Any]) -> Talk:
+def begun(root: Path, saver: InMemorySaver, answers: Any) -> Talk:
     """Return an agent as a new process makes it."""
     return talk(root, answers, tools=[look], archive=archive_in(root), checkpointer=saver)
 
@@ -61,6 +61,30 @@ def test_resumed_before_a_node(tmp_path: Path, node: str, durability: Any) -> No
     assert first.said(state.values) == ["Hello.", "Where is it?"]
     assert state.values["memory"]["active_effort"] == "a"
     assert len(chats) == 2 + (node in {"assemble_context", "call_model"})
+
+
+@pytest.mark.parametrize("node", [name for name in NODES if name != "compress"])
+def test_resumed_twice_in_one_process(tmp_path: Path, node: str) -> None:
+    """The second run sees nothing of what later nodes of the first have left."""
+
+    def answer(messages: list[BaseMessage]) -> Any:
+        if any(isinstance(message, ToolMessage) for message in messages):
+            return "Found."
+        return SCRIPT[1] if any("Where" in message.text for message in messages) else "Noted."
+
+    chat = begun(tmp_path, InMemorySaver(), answer)
+    chat.say("Hello.")
+    chat.agent.invoke({"messages": "Where is it?"}, THREAD, interrupt_before=[node])
+    stopped = chat.agent.get_state(THREAD).config
+
+    runs = list[Any]()
+    for _ in range(2):
+        chat.model.sent.clear()
+        memory = chat.agent.invoke(None, stopped)["memory"]
+        runs.append((sent([chat]), memory, chat.said(chat.agent.get_state(THREAD).values)))
+
+    assert runs[0] == runs[1]
+    assert runs[0][-1] == ["Hello.", "Where is it?"]
 
 
 def test_result_of_a_client_after_the_archive_has_moved(tmp_path: Path) -> None:
