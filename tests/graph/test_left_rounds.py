@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import PIIMiddleware
 from langchain_core.messages import BaseMessage, HumanMessage, RemoveMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import InjectedToolCallId, tool
@@ -18,13 +20,14 @@ from langgraph.errors import GraphRecursionError
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Command, interrupt
 
-from ebbtide import DiskArchive, Settings, erase, transcript
+from ebbtide import DiskArchive, EbbtideMiddleware, Settings, erase, transcript
 from ebbtide.memory.archive.transfer import copy
 from ebbtide.memory.messages import text
 from ebbtide.memory.turn import Part, Session, StoredTurn
+from ebbtide.testing import ScriptedModel
 from tests.agents import THREAD, Talk, archive_in, talk
 from tests.doubles import call, together
-from tests.test_complaints import orphans
+from tests.test_complaints import holding, orphans
 
 SESSION = Session("", "t")
 SMALL = Settings(context_budget=4_000)
@@ -358,6 +361,33 @@ def test_failing_model_in_the_middle(tmp_path: Path) -> None:
     go_on(chat, None)
 
     assert stones(records(chat)[0].messages) == [*range(1, 26)]
+
+
+def test_what_is_redacted_is_in_no_row(tmp_path: Path) -> None:
+    """What the PII middleware takes out of results is not in rounds that no commit reaches."""
+
+    @tool
+    def find(number: int) -> str:
+        """Find a person."""
+        return f"number {number} is ann{number}@example.com, " + "as the list says. " * 60
+
+    rounds = [call("find", number=number) for number in range(ROUNDS)]
+    agent = create_agent(
+        ScriptedModel([*rounds, ValueError("overloaded")]),
+        [find],
+        middleware=[
+            PIIMiddleware("email", strategy="redact", apply_to_tool_results=True),
+            EbbtideMiddleware(archive=DiskArchive(tmp_path), settings=SMALL),
+        ],
+        checkpointer=InMemorySaver(),
+    )
+    with pytest.raises(ValueError, match="overloaded"):
+        agent.invoke(cast("Any", {"messages": REQUEST}), {**THREAD, "recursion_limit": 500})
+
+    state = agent.get_state(THREAD).values
+    assert part_of(state) != ""
+    assert holding(tmp_path, "REDACTED") == {"ebbtide.sqlite-wal"}
+    assert holding(tmp_path, "@example.com") == set()
 
 
 def test_limit_counts_rounds_that_left(tmp_path: Path) -> None:
