@@ -9,11 +9,10 @@ from typing import Annotated, Literal, Self
 import typer
 
 from ..graph.erase.erase import delete_session
-from ..memory.archive.folder import export as export_folder
-from ..memory.archive.page import export_markdown
+from ..memory.archive.copy import Moved, copy
+from ..memory.archive.export import export_folder, export_markdown
 from ..memory.archive.protocol import Archive, Finding
 from ..memory.archive.sql import SqlArchive
-from ..memory.archive.transfer import Moved, copy
 from ..memory.errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
 from ..memory.names import session_label
 from ..memory.turn import Session

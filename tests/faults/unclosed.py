@@ -44,7 +44,7 @@ from ebbtide import (
     transcript,
 )
 from ebbtide.cli.main import app
-from ebbtide.memory.archive.transfer import copy
+from ebbtide.memory.archive.copy import copy
 from tests.databases import Database
 from tests.doubles import ScriptedModel
 from tests.pages import README, blocks

@@ -21,7 +21,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Command, interrupt
 
 from ebbtide import DiskArchive, EbbtideMiddleware, Settings, erase, transcript
-from ebbtide.memory.archive.transfer import copy
+from ebbtide.memory.archive.copy import copy
 from ebbtide.memory.messages import text
 from ebbtide.memory.turn import Part, Session, StoredTurn
 from ebbtide.testing import ScriptedModel
@@ -372,15 +372,12 @@ def test_what_is_redacted_is_in_no_row(tmp_path: Path) -> None:
         return f"number {number} is ann{number}@example.com, " + "as the list says. " * 60
 
     rounds = [call("find", number=number) for number in range(ROUNDS)]
-    agent = create_agent(
-        ScriptedModel([*rounds, ValueError("overloaded")]),
-        [find],
-        middleware=[
-            PIIMiddleware("email", strategy="redact", apply_to_tool_results=True),
-            EbbtideMiddleware(archive=DiskArchive(tmp_path), settings=SMALL),
-        ],
-        checkpointer=InMemorySaver(),
-    )
+    middleware: list[Any] = [
+        PIIMiddleware("email", strategy="redact", apply_to_tool_results=True),
+        EbbtideMiddleware(archive=DiskArchive(tmp_path), settings=SMALL),
+    ]
+    model, saver = ScriptedModel([*rounds, ValueError("overloaded")]), InMemorySaver()
+    agent = create_agent(model, [find], middleware=middleware, checkpointer=saver)
     with pytest.raises(ValueError, match="overloaded"):
         agent.invoke(cast("Any", {"messages": REQUEST}), {**THREAD, "recursion_limit": 500})
 

@@ -12,8 +12,7 @@ from langchain_core.tools import tool
 import ebbtide
 from ebbtide import Settings, commands, transcript
 from ebbtide.inspector.export import export_html
-from ebbtide.memory.archive.folder import export
-from ebbtide.memory.archive.page import export_markdown
+from ebbtide.memory.archive.export import export_folder, export_markdown
 from ebbtide.memory.turn import Session
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call, together
@@ -122,7 +121,7 @@ def test_exports_have_the_words_and_who_said_them(said: Talk, tmp_path: Path) ->
     tip = said.archive.newest(session)
     assert tip is not None
 
-    export(said.archive, session, tmp_path / "folder")
+    export_folder(said.archive, session, tmp_path / "folder")
     export_markdown(said.archive, session, tip, tmp_path / "a.md")
     export_html(said.archive, session, tip, tmp_path / "a.html")
     files = [path.read_text() for path in (tmp_path / "folder").rglob("*.jsonl")]

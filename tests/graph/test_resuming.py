@@ -10,7 +10,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import SessionNotFoundError
-from ebbtide.memory.archive.transfer import copy
+from ebbtide.memory.archive.copy import copy
 from tests.acceptance.test_state import NODES
 from tests.agents import THREAD, Talk, archive_in, talk
 from tests.doubles import call, together

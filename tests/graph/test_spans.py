@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.tools import tool
 
 from ebbtide import Settings
-from ebbtide.memory.archive.folder import export
+from ebbtide.memory.archive.export import export_folder
 from ebbtide.memory.spans import kept
 from ebbtide.memory.turn import Session
 from tests.agents import THREAD, Talk, talk
@@ -122,7 +122,7 @@ def test_export_has_an_effort_in_its_file(tmp_path: Path) -> None:
     """The file of an effort has its rounds, the log what is of none."""
     chat = working(tmp_path / "archive", call("close_effort"))
 
-    export(chat.archive, SESSION, tmp_path / "out")
+    export_folder(chat.archive, SESSION, tmp_path / "out")
 
     files = {path.name: path.read_text() for path in (tmp_path / "out").rglob("*.jsonl")}
     facts = (LEDGER, BETWEEN, GATEWAY)

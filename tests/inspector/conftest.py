@@ -8,8 +8,8 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import create_memory_agent
+from ebbtide.memory.archive.copy import copy
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.archive.transfer import copy
 from ebbtide.memory.turn import ANONYMOUS, Session, StoredTurn, Tip
 from ebbtide.testing import ScriptedModel
 from tests.inspector.browser import Browser, browsing, limited

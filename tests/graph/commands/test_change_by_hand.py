@@ -23,8 +23,7 @@ from ebbtide import (
     commands,
     restore,
 )
-from ebbtide.memory.archive.folder import export
-from ebbtide.memory.archive.page import export_markdown
+from ebbtide.memory.archive.export import export_folder, export_markdown
 from ebbtide.memory.errors import SessionNotFoundError
 from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.memory.turn import Session, StoredTurn, Tip
@@ -318,7 +317,7 @@ def test_commands_are_exported_as_events(tmp_path: Path) -> None:
     chat = begun(tmp_path)
     commands.close_effort(chat.agent, THREAD)
 
-    export(chat.archive, SESSION, tmp_path / "folder")
+    export_folder(chat.archive, SESSION, tmp_path / "folder")
     export_markdown(chat.archive, SESSION, tip_in(state_of(chat)), tmp_path / "page.md")
 
     log = (tmp_path / "folder" / "efforts" / "auth-bug.jsonl").read_text("utf-8").splitlines()

@@ -2,8 +2,8 @@
 
 import sys
 
+from ebbtide.memory.archive.copy import Moved, copy
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.archive.transfer import Moved, copy
 
 
 def report(session: Moved) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from ebbtide.memory.archive.folder import export
+from ebbtide.memory.archive.copy import read
+from ebbtide.memory.archive.export import export_folder
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.archive.transfer import read
 from ebbtide.memory.compressions import as_data
 from ebbtide.memory.errors import ArchiveError, SessionNotFoundError
 from ebbtide.memory.serialised import to_dict
@@ -30,7 +30,7 @@ def test_a_line_has_the_whole_turn(disk: SqlArchive, tmp_path: Path) -> None:
     turns = [turn(1), turn(2, "", ["a", "b"], [opened("a"), opened("b")]), turn(3, "", ["b"])]
     tip = commit_all(disk, turns)
 
-    export(disk, SESSION, tmp_path / "out")
+    export_folder(disk, SESSION, tmp_path / "out")
 
     assert [line["turn"] for line in lines(tmp_path / "out" / RAW)] == [1]
     first, second = disk.load(SESSION, tip).turns([1, 2])
@@ -53,7 +53,7 @@ def test_all_turns_are_exported(archive: SqlArchive, tmp_path: Path) -> None:
     commit_session(archive, SESSION)
     session = read(archive, SESSION)
 
-    export(archive, SESSION, tmp_path / "out")
+    export_folder(archive, SESSION, tmp_path / "out")
 
     logged = [line for path in tmp_path.glob("out/**/*.jsonl") for line in lines(path)]
     turns = {line["id"]: line for line in logged if "messages" in line}
@@ -73,7 +73,7 @@ def test_turns_name_their_parents(disk: SqlArchive, tmp_path: Path) -> None:
     second = disk.commit(SESSION, first, turn(2))
     fork = disk.commit(SESSION, first, turn(2, "Otherwise."))
 
-    export(disk, SESSION, tmp_path / "out")
+    export_folder(disk, SESSION, tmp_path / "out")
 
     parents = {line["id"]: line["parent"] for line in lines(tmp_path / "out" / RAW)}
     assert parents == {first.id: "", second.id: first.id, fork.id: first.id}
@@ -83,7 +83,7 @@ def test_the_owner_is_named(disk: SqlArchive, tmp_path: Path) -> None:
     """`session.json` has the names as they are, even those that UTF-8 cannot hold."""
     for number, session in enumerate(SESSIONS):
         commit_session(disk, session)
-        export(disk, session, tmp_path / str(number))
+        export_folder(disk, session, tmp_path / str(number))
 
     texts = [(tmp_path / str(number) / "session.json").read_bytes() for number in range(4)]
     assert [Session(**json.loads(text)) for text in texts] == [*SESSIONS]
@@ -93,7 +93,7 @@ def test_the_manifest_is_for_people(disk: SqlArchive, tmp_path: Path) -> None:
     """The manifest is YAML in block form, with an entry for each effort."""
     commit_all(disk, [turn(1, "", ["a"], [opened("a")]), turn(2, "", ["a"], [concluded("a", "x")])])
 
-    export(disk, SESSION, tmp_path / "out")
+    export_folder(disk, SESSION, tmp_path / "out")
 
     text = (tmp_path / "out" / MANIFEST).read_text("utf-8")
     assert text.startswith("- id: a\n  status: concluded\n")
@@ -104,7 +104,7 @@ def test_no_name_leaves_the_folder(disk: SqlArchive, tmp_path: Path) -> None:
     """Whatever an effort is called, its file lies in the folder, under a name of its own."""
     commit_session(disk, SESSION)
 
-    export(disk, SESSION, tmp_path / "out")
+    export_folder(disk, SESSION, tmp_path / "out")
 
     files = [path for path in tmp_path.rglob("*.jsonl") if "disk" not in path.parts]
     assert {path.parent for path in files} == {tmp_path / "out", tmp_path / "out/efforts"}
@@ -115,7 +115,7 @@ def test_nothing_erased_is_exported(disk: SqlArchive, tmp_path: Path) -> None:
     """No file holds what was erased; the turn is a tombstone."""
     commit_session(disk, SESSION)
 
-    export(disk, SESSION, tmp_path / "out")
+    export_folder(disk, SESSION, tmp_path / "out")
 
     texts = [path.read_text("utf-8") for path in (tmp_path / "out").rglob("*") if path.is_file()]
     assert [text for text in texts if SAID in text or "login is mended" in text] == []
@@ -130,7 +130,7 @@ def test_only_new_or_empty_folders_are_written(disk: SqlArchive, tmp_path: Path)
 
     for name in ("full", "full/mine"):
         with pytest.raises(ArchiveError, match="is not empty"):
-            export(disk, SESSION, tmp_path / name)
+            export_folder(disk, SESSION, tmp_path / name)
     with pytest.raises(SessionNotFoundError):
-        export(disk, Session("bob", "t1"), tmp_path / "out")
+        export_folder(disk, Session("bob", "t1"), tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["disk", "full"]

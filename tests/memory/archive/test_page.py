@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import ToolMessage
 from markdown_it import MarkdownIt
 
-from ebbtide.memory.archive.page import export_markdown, fenced, inline
+from ebbtide.memory.archive.export import export_markdown, fenced, inline
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.errors import ArchiveError, SessionNotFoundError
 from ebbtide.memory.turn import Session, Tip

@@ -4,7 +4,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.archive.page import manifest
+from ebbtide.memory.archive.export import manifest
 from ebbtide.memory.turn import StoredTurn
 from tests.memory.turns import concluded, opened, turn
 

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import update
 
-from ebbtide.memory.archive.folder import export
+from ebbtide.memory.archive.copy import Moved, copy, read
+from ebbtide.memory.archive.export import export_folder
 from ebbtide.memory.archive.rows import zipped
 from ebbtide.memory.archive.schema import STORED, turns
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.archive.transfer import Moved, copy, read
 from ebbtide.memory.attention.law import Memory
 from ebbtide.memory.errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
 from ebbtide.memory.turn import Part, Session, Tip
@@ -269,7 +269,7 @@ def test_any_session_is_copied(session: Session, drawn: list[Any]) -> None:
         one.erase(session, tips[-1], tips[-1].turn)
 
         copy(one, two)
-        export(two, session, f"{folder}/out")
+        export_folder(two, session, f"{folder}/out")
 
         assert all_of(two) == all_of(one)
         assert seen_by_tips(two, session) == seen_by_tips(one, session)

@@ -5,8 +5,8 @@ from typing import Any
 
 from langchain_core.messages import ToolMessage
 
+from ebbtide.memory.archive.copy import WholeSession, read
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.archive.transfer import WholeSession, read
 from ebbtide.memory.compressions import Compression, ExtractionEntry, Item, Kind
 from ebbtide.memory.turn import Session, StoredTurn, Tip
 from tests.memory.turns import START, answer, concluded, human, opened, turn

@@ -9,11 +9,11 @@ from langchain_core.messages import HumanMessage
 from sqlalchemy import delete
 
 from ebbtide.memory.archive.attachments import of_running
-from ebbtide.memory.archive.folder import export
+from ebbtide.memory.archive.copy import copy
+from ebbtide.memory.archive.export import export_folder
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.schema import attachments
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.archive.transfer import copy
 from ebbtide.memory.attachments import complete, references
 from ebbtide.memory.turn import Session, StoredTurn, Tip
 from ebbtide.testing.in_memory import InMemoryArchive
@@ -164,7 +164,7 @@ def test_export_writes_files_and_copies_have_them(archive: Archive, tmp_path: Pa
     other: Any = InMemoryArchive()
     source: Any = archive
 
-    export(source, SESSION, tmp_path / "out")
+    export_folder(source, SESSION, tmp_path / "out")
     copy(source, other)
 
     (file,) = (tmp_path / "out" / "attachments").iterdir()

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+from ebbtide.memory.archive.copy import copy
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.rows import mark
-from ebbtide.memory.archive.transfer import copy
 from ebbtide.memory.turn import Event, Session, StoredTurn, Tip
 from ebbtide.testing import InMemoryArchive
 from tests.memory.turns import (

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from ebbtide import memories
+from ebbtide.memory.archive.copy import copy
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.sql import DiskArchive
-from ebbtide.memory.archive.transfer import copy
 from ebbtide.memory.errors import CommandError
 from ebbtide.memory.turn import Session, StoredTurn, Tip
 from tests.memory.turns import START, answer, human
