@@ -158,7 +158,7 @@ def judged(archive: DiskArchive, rule: Rule, talk: Conversation) -> Judged:
     """Match the questions of a stored conversation with its efforts."""
     replay = replayed(archive, talk, _UTTERANCES)
     view = view_at(archive, replay.session, replay.tip)
-    read = rule.reader(_work(EMPTY, view), view.efforts(len(talk.sessions)).efforts)
+    read = rule.reader(_work(EMPTY, view), view.past.efforts(len(talk.sessions)).efforts)
     true, false, hits, errors = list[float](), list[float](), 0, 0
     for question in talk.questions:
         expected = {replay.places[utterance_id].effort for utterance_id in question.evidence}

@@ -310,8 +310,8 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         config = merge_configs(config, named_user(archive, user))
         goes_on = bool(chosen.get("checkpoint_id")) or not isinstance(update, Mapping)
         is_of_others = found is not None and is_of_another(found.metadata, archive, user)
-        is_foreign = (is_of_others and goes_on) or not archive.owns(session)
-        if "thread_id" in chosen and is_foreign:
+        is_refused = is_of_others and goes_on
+        if "thread_id" in chosen and (is_refused or not archive.owns(session)):
             raise SessionNotFoundError(session.thread)
         left: list[BaseMessage] = []
         if found is not None and is_of_others:

@@ -33,8 +33,8 @@ def collapsed(state: Efforts, settings: Settings) -> Efforts:
     return state
 
 
-def due(state: Efforts, settings: Settings, turn: int, *, put_off: int = 0) -> list[str]:
-    """Return the summaries that were due to leave at the end of a turn, `put_off` turns before.
+def due(state: Efforts, settings: Settings, turn: int) -> list[str]:
+    """Return the summaries that were due to leave at the end of a turn.
 
     The summary of an effort whose log is expanded stays.
 
@@ -45,7 +45,7 @@ def due(state: Efforts, settings: Settings, turn: int, *, put_off: int = 0) -> l
     >>> due(state, Settings(summary_eviction_threshold=20), 25)
     ['old']
     """
-    silent = settings.summary_eviction_threshold + put_off
+    silent = settings.summary_eviction_threshold
     return [
         name
         for name, entry in state.summaries.items()
@@ -78,10 +78,11 @@ def counted_down(state: Efforts, settings: Settings) -> Efforts:
         name: {**entry, "collapses_in": left(entry, settings.decay_threshold)}
         for name, entry in state.expanded.items()
     }
+    gone = due(state, settings, state.turn)
     summaries = dict[str, Mapping[str, Any]]()
     for name, entry in state.summaries.items():
         turns = left(entry, settings.summary_eviction_threshold)
         rest = {field: value for field, value in entry.items() if field != "due"}
-        is_due = {"due": True} if not turns and name not in state.expanded else {}
+        is_due = {"due": True} if name in gone else {}
         summaries[name] = {**rest, "leaves_in": turns, **is_due}
     return replace(state, expanded=expanded, summaries=summaries)

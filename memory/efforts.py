@@ -125,8 +125,8 @@ class Efforts:
 
     `open`: id -> opened_turn, last_active_turn, last_referenced_turn, most recently active last.
     `expanded`: id -> expanded_turn, last_referenced_turn, turns. `summaries`: id ->
-    last_referenced_turn, oldest first. The entries have more for people, of which nothing depends:
-    texts, and in how many turns they leave. `anchor`: field -> text.
+    last_referenced_turn, oldest first. The entries have more for people, on which no rule
+    depends: texts, and in how many turns they leave. `anchor`: field -> text.
     """
 
     turn: int

@@ -220,7 +220,7 @@ def _references(work: Turn, cache: KeywordCache) -> dict[str, tuple[ReferenceKin
     """Return the efforts that the turn refers to, each with the first kind that holds."""
     question, *answer = statements(work.view.running.messages)
     ids, elsewhere, whole = mentions(work, [*map(own_words, (question, *answer))])
-    newest, texts = work.view.efforts(_COMPARED), [*map(ends, whole)]
+    newest, texts = work.view.past.efforts(_COMPARED), [*map(ends, whole)]
     mentioned = ids | elsewhere | _as_typed(work, texts)
     if foreign := _foreign_efforts(work):
         mentioned |= _foreign_by_name(work, foreign, ids)

@@ -62,7 +62,7 @@ def _weight(entry: Made) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What is made once for a run, and what its nodes have in common.
+    """What all nodes of a run have in common.
 
     Attributes:
         settings: Those of the run.
@@ -121,9 +121,9 @@ class Turn:
 
     @property
     def short(self) -> int:
-        """Tokens of the budget that this call may not have.
+        """The tokens that a plan leaves free, beside `room`: what the application says counts here.
 
-        A plan keeps when the application says something new, with less room.
+        So a plan need not change when the application says something new.
         """
         return self.run.short + self.application.tokens
 
@@ -191,7 +191,7 @@ class Turn:
         """Return the error for an unknown name, with the most similar and the newest ones."""
         names = [*self.efforts.open, *self.efforts.summaries]
         close = difflib.get_close_matches(name, names, n=1)
-        if not names and not self.view.efforts(1).total:
+        if not names and not self.view.past.efforts(1).total:
             return render("no_effort_yet", name=repr(name))
         newest = ", ".join(names[-10:]) or "none"
         if close:

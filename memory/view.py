@@ -7,7 +7,7 @@ from itertools import repeat
 
 from langchain_core.messages import BaseMessage
 
-from .archive.load import EffortList, Past
+from .archive.load import Past
 from .archive.protocol import Archive
 from .compressions import Compression
 from .efforts import Effort, changes
@@ -140,10 +140,6 @@ class ArchiveView:
                 latest[name] = effort
         return tuple(filter(None, map(latest.get, ids)))
 
-    def efforts(self, limit: int) -> EffortList:
-        """Return the newest efforts of the archive, and their total."""
-        return self.past.efforts(limit)
-
     def compression(self, effort_id: str, turn: int | None = None) -> Compression | None:
         """Return the newest compression of an effort, up to a turn if one is given; None if none.
 
@@ -192,10 +188,6 @@ class ArchiveView:
             return self.past.ids(numbers)
         elsewhere = self._elsewhere(effort_id)
         return elsewhere[0].ids_of("", numbers) if elsewhere else {}
-
-    def ambient_turns(self, last: int) -> tuple[int, ...]:
-        """Return the numbers of the `last` newest ambient turns, ascending."""
-        return self.past.ambient(last)
 
     def _elsewhere(self, effort_id: str) -> "tuple[ArchiveView, Effort] | None":
         """Return a concluded effort or a fact of another session, with that one's view, or None.

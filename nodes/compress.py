@@ -12,7 +12,6 @@ from ..memory.compressions import ExtractionEntry
 from ..memory.dates import stamp
 from ..memory.efforts import happened
 from ..memory.errors import ArchiveError, SettingsError
-from ..memory.locks import CACHES
 from ..memory.names import span
 from ..memory.questions import Asks
 from ..memory.running_turn import Turn
@@ -24,7 +23,7 @@ from .ask import Models, QuestionCost, adrive, drive
 from .turn.parts import AgentParts
 from .turn.state import TurnState
 from .turn.tracing import trace_metadata
-from .turn.turn import key_of, running_turn
+from .turn.turn import expire_view, key_of, running_turn
 from .turn.updates import streamed_update, with_costs
 
 _log = logging.getLogger("ebbtide.compression")
@@ -76,8 +75,7 @@ def _steps(
         reason = f"{type(error).__name__}: {error}"
         _log.warning("%r was not compressed: %s", effort, reason)
         after, status = failed(work, effort, reason), "failed"
-    with CACHES:  # what was read is older than the compression
-        parts.turn_caches.pop(key_of(state, runtime, work.run.settings), None)
+    expire_view(key_of(state, runtime, work.run.settings), parts)
     tell({"compression": {"effort": effort, "status": status}})
     update = streamed_update(work.efforts, with_costs(after, costs).efforts, runtime)
     return {**update, "due": False}

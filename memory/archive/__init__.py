@@ -1,1 +1,1 @@
-"""The archive: where manifest and logs are kept."""
+"""The archive: where turns and efforts are kept."""

@@ -148,7 +148,7 @@ class OtherSessions:
         return sorted(hits, key=_newest, reverse=True)[:newest]
 
     def _newest_branches(self, numbers: Collection[int]) -> dict[int, tuple[Session, Past]]:
-        """Return by their numbers sessions and the lineages of their newest tips."""
+        """Return by their numbers sessions and what their newest tips see."""
         if not numbers:
             return {}
         rows = self.connection.execute(_SESSIONS.where(among(sessions.c.id, numbers)))

@@ -171,11 +171,11 @@ class SessionRow:
     `newest` is the id of the row that was committed last, 0 for none.
     """
 
-    id: int
-    user: int
-    turns: int
-    rewritten: int
-    newest: int
+    id: int = 0
+    user: int = 0
+    turns: int = 0
+    rewritten: int = 0
+    newest: int = 0
     thread: str = ""
 
     @classmethod
@@ -226,7 +226,7 @@ def _cached(read: Callable[["Past", *Ts], T]) -> Callable[["Past", *Ts], T]:
 
 
 def _bounded(answers: dict[Any, Any]) -> dict[Any, Any]:
-    """Return cached answers, but of those about a single effort only the newest 500."""
+    """Return cached answers, but of those about one effort the newest `_MOST_EFFORTS` alone."""
     of_efforts = [key for key in answers if key[0] in {"turns_of", "compression"}]
     older = {*of_efforts[:-_MOST_EFFORTS]}
     return {key: answer for key, answer in answers.items() if key not in older}
@@ -241,22 +241,16 @@ class EffortList:
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
-    """The memory's state after a turn, and the turn's tip."""
-
-    tip: Tip
-    state: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class Past:
-    """What a tip sees of its session; what was read of it is kept.
+    """What a tip sees of its session: its turns, in order, their efforts and compressions.
 
-    It does not change, but where something is erased.
+    What is asked for is read when it is first asked for, and kept; threads share it. After
+    something was erased, `Archive.load` returns another one. Reading raises `ArchiveFormatError`
+    for stored data that are damaged, and `ArchiveUnavailableError`.
 
     Attributes:
-        connect: Gives a connection, for a statement or some.
-        session: The session that asks, in a thread that was copied perhaps not yet its own.
+        connect: Opens a connection, or gives the one of a transaction.
+        session: The session of the thread; in a copied thread without turns that of the tip's turn.
         id: The id of the tip, "" before the first turn.
         segments: What the tip sees of runs, that of its own run first; none before the first turn,
             and if the user has no such turn.
@@ -303,12 +297,6 @@ class Past:
         with self.parsing():
             ancestors = [Segment(*segment) for segment in json.loads(row.ancestors)]
         return replace(self, segments=(own, *ancestors), until=row.turn, row=row.row)
-
-    @property
-    def connection(self) -> Connection:
-        """The connection that is open; use it while `connect` is."""
-        with self.connect() as connection:
-            return connection
 
     @property
     def tip(self) -> Tip | None:
@@ -411,6 +399,11 @@ class Past:
 
         return again_if_lost(read)
 
+    def value(self, query: Any, **parameters: Any) -> Any:
+        """Return the first value of a query, None if it finds nothing."""
+        rows = self.rows(query, **parameters)
+        return rows[0][0] if rows else None
+
     def turns(self, numbers: Sequence[int]) -> tuple[StoredTurn, ...]:
         """Return the visible turns with these numbers, ascending; missing ones left out."""
         found, wanted = self.turns_read, sorted({*numbers})
@@ -433,7 +426,7 @@ class Past:
         with self.parsing():
             return tuple(turn_of(row) for part in rows for row in part)
 
-    def saved(self) -> Saved | None:
+    def saved(self) -> Mapping[str, Any] | None:
         """Return the state that was stored with the last commit that is seen, None without one.
 
         That is the turn's, or that of the last command after it.
@@ -441,8 +434,8 @@ class Past:
         for segment in self.segments:
             for row in self._in(segment, _STATE):
                 with self.parsing():
-                    state = state_of(row)
-                return None if state is None else Saved(Tip(row.turn, row.hash), state)
+                    state: Mapping[str, Any] | None = state_of(row)
+                return state
         return None
 
     def ids(self, numbers: Sequence[int]) -> Mapping[int, str]:

@@ -107,7 +107,12 @@ class Archive(Protocol):
         """Return a digest of a text, 32 hexadecimal digits, keyed with a secret of the archive."""
 
     def load(self, session: Session, tip: Tip) -> Past:
-        """Return what a tip sees of its session: nothing if the user has no such turn."""
+        """Return what a tip sees of its session.
+
+        If the user has no such turn it sees nothing, and its `tip` is None. A tip with a smaller
+        number than its turn's sees the branch up to that number. Raises `ArchiveFormatError` and
+        `ArchiveUnavailableError`.
+        """
 
     def find(
         self,

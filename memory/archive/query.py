@@ -223,7 +223,8 @@ def pointing(past: Past, message: str) -> Pointing:
     terms = at_most(query_terms(message))
     session, limit = past.session, TELLING + 1  # one more tells that there are too many
     wanted = (terms, limit)
-    passages, headings = look_up(past.connection, session.user, past.ranges, wanted, wanted)
+    with past.connect() as connection:
+        passages, headings = look_up(connection, session.user, past.ranges, wanted, wanted)
     telling = [term for term in terms if max(len(passages[term]), len(headings[term])) < limit]
     by_turn = in_turns({term: passages[term] for term in telling})
     rare = rarest(session.turns, telling, by_turn, headings)
@@ -250,9 +251,8 @@ def dated(past: Past, query: str, when: When) -> list[tuple[int, int]]:
     if not total or not dates(query, today=when.today):
         return []
     first, last = _ends(past)
-    earliest = past.connection.execute(_FIRST_TIME, first | {"last": last["last"]}).scalar()
-    latest = past.connection.execute(_TIME, last).scalar()
-    years = (earliest or "")[:4], (latest or "")[:4]
+    earliest = past.value(_FIRST_TIME, **first | {"last": last["last"]})
+    years = (earliest or "")[:4], (past.value(_TIME, **last) or "")[:4]
     if not all(map(str.isdecimal, years)):
         return []
     named = dates(query, range(int(years[0]), int(years[1]) + 1), when.today)
@@ -284,7 +284,7 @@ def ids_between(past: Past, since: str, until: str) -> tuple[int, int]:
 
     def time_of(number: int) -> str:
         bounds = {"first": number, "last": numbers[-1]}
-        at = past.connection.execute(_TIME, bounds).scalar()
+        at: str | None = past.value(_TIME, **bounds)
         return "~" if at is None else at
 
     first = bisect_left(numbers, since, key=time_of) if since else 0

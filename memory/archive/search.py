@@ -235,21 +235,22 @@ def _look_up(
     session = past.session
     narrow = ids_between(past, when.since, when.until) if when.since or when.until else None
     speakers = [SPEAKER + term for term in required]
-    passages, headings = (
-        {
-            term: [at for at in ids if _inside(past, narrow, at >> PASSAGE_BITS)]
-            for term, ids in postings.items()
-        }
-        if narrow
-        else postings
-        for postings in said_in(
-            (past.connection, session.user, past.ranges),
+    with past.connect() as connection:
+        passages, headings = said_in(
+            (connection, session.user, past.ranges),
             words,
             [*wanted, *speakers],
             (_PASSAGES_READ, _HEADINGS_READ),
             when.language,
         )
-    )
+    if narrow:
+        passages, headings = (
+            {
+                term: [at for at in ids if _inside(past, narrow, at >> PASSAGE_BITS)]
+                for term, ids in postings.items()
+            }
+            for postings in (passages, headings)
+        )
     by_turn = in_turns({term: passages[term] for term in wanted})
     rare = rarest(session.turns, wanted, by_turn, headings)
     absent = [term for term in required if not passages[term] and not headings[term]]
@@ -354,8 +355,8 @@ def _turns_to_score(query: _Query, headings: Sequence[str]) -> list[Any]:
     long: set[str] = set()
     if efforts and past.until >= _LONG:
         bound = {"runs": [segment.run for segment in past.segments], "efforts": efforts}
-        counts = past.connection.execute(_TURNS_OF_EFFORTS, bound)
-        long = {name for name, count in counts if count >= _LONG}
+        counts = past.rows(_TURNS_OF_EFFORTS, **bound)
+        long = {name for name, count in map(tuple, counts) if count >= _LONG}
     centres = [turn for turn, names in efforts_of.items() if not names or long.intersection(names)]
     around = sorted({turn + step for turn in centres for step in _AROUND})
     short = [name for name in efforts if name not in long]

@@ -199,7 +199,7 @@ class SqlArchive(Archive):
 
     def load(self, session: Session, tip: Tip) -> Past:
         if not self.database.exists():
-            return Past(self.database.reading, SessionRow(0, 0, 0, 0, 0, session.thread))
+            return Past(self.database.reading, SessionRow(thread=session.thread))
         return again_if_lost(lambda: self._load(session, tip)).as_of(tip.turn)
 
     def _load(self, session: Session, tip: Tip) -> Past:
@@ -209,10 +209,9 @@ class SqlArchive(Archive):
             row = connection.execute(SESSION_AND_CLAIM, key).first()
             owner = row.claimed if row else connection.execute(_OWNER, mine).scalar()
             stored = SessionRow.from_row(row) if row else None
-            if stored is None and tip.id:
+            if stored is None and tip.id:  # of a thread that was copied: the session of the turn
                 stored = SessionRow.with_turn(connection, session.user, tip)
-            # Of a thread that was copied, the session of the turn.
-            stored = stored or SessionRow(0, 0, 0, 0, 0, session.thread)
+            stored = stored or SessionRow(thread=session.thread)
             edition = self._edition(stored)
             with CACHES:
                 past = self._pasts.get((edition, stored.id, tip.id))

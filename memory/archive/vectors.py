@@ -196,7 +196,7 @@ class Nearness:
     def of(cls, past: Past, meaning: QueryEmbedding) -> Self | None:
         """Return the efforts of a session near a meaning; None if it has no vectors."""
         any_vector = sa.select(vectors.c.id).where(*_searched(past, vectors, meaning)).limit(1)
-        if past.connection.execute(any_vector).first() is None:
+        if not past.rows(any_vector):
             return None
         efforts: dict[str, float] = {}
         newest: dict[str, int] = {}
@@ -231,25 +231,28 @@ def cosines(
     ids: Sequence[int] | None = None,
 ) -> dict[int, float]:
     """Return the highest cosines of a session's vectors, or of these ids, the highest first."""
-    connection, searched = past.connection, _searched(past, table, meaning, ids)
-    comparison = _comparison(connection)
-    if comparison == "numpy":
-        # Untyped, as the database holds it: SQLAlchemy's copies would take longer than comparing.
-        query = sa.select(table.c.id, sa.literal_column(f"{table.name}.vector")).where(*searched)
-        rows = connection.execute(query.execution_options(yield_per=_AT_ONCE))
-        best = _compared(rows, meaning.vector, number)
-    else:
-        kind = PgVector() if comparison == "pgvector" else sa.LargeBinary()
-        asked = sa.bindparam("meaning", meaning.vector.tobytes(), kind)
-        # Negative cosines, as pgvector has them; sqlite-vec has none of zeros.
-        far: sa.ColumnElement[float] = (
-            table.c.vector.op("<#>", return_type=sa.Float())(asked)
-            if comparison == "pgvector"
-            else sa.func.coalesce(sa.func.vec_distance_cosine(table.c.vector, asked), 1.0) - 1.0
-        )
-        below = far.label("below")
-        query = sa.select(table.c.id, below).where(*searched).order_by(below, table.c.id)
-        best = {at: -float(value) for at, value in connection.execute(query.limit(number))}
+    searched = _searched(past, table, meaning, ids)
+    with past.connect() as connection:
+        comparison = _comparison(connection)
+        if comparison == "numpy":
+            # As the database holds it: SQLAlchemy's copies would take longer than comparing.
+            query = sa.select(table.c.id, sa.literal_column(f"{table.name}.vector")).where(
+                *searched
+            )
+            rows = connection.execute(query.execution_options(yield_per=_AT_ONCE))
+            best = _compared(rows, meaning.vector, number)
+        else:
+            kind = PgVector() if comparison == "pgvector" else sa.LargeBinary()
+            asked = sa.bindparam("meaning", meaning.vector.tobytes(), kind)
+            # Negative cosines, as pgvector has them; sqlite-vec has none of zeros.
+            far: sa.ColumnElement[float] = (
+                table.c.vector.op("<#>", return_type=sa.Float())(asked)
+                if comparison == "pgvector"
+                else sa.func.coalesce(sa.func.vec_distance_cosine(table.c.vector, asked), 1.0) - 1.0
+            )
+            below = far.label("below")
+            query = sa.select(table.c.id, below).where(*searched).order_by(below, table.c.id)
+            best = {at: -float(value) for at, value in connection.execute(query.limit(number))}
     return {at: round(cosine, _DIGITS) for at, cosine in best.items()}
 
 

@@ -217,7 +217,7 @@ def _why_after(work: Turn, plan: Plan) -> Why | None:
         return "window"
     if _old_blocks(work, plan, (*past, running)) > _MOST_OLD_BLOCKS:
         return "state-blocks"
-    if work.efforts.summaries and due(work.efforts, settings, running.number, put_off=PUT_OFF):
+    if work.efforts.summaries and due(work.efforts, settings, running.number - PUT_OFF):
         return "due"
     return "due" if _is_late(work, plan, past) else None
 
@@ -319,7 +319,7 @@ def _ambient(work: Turn, limit: int, *, ended: bool) -> list[int]:
     running = [work.view.running.number] if ended and not _efforts(work) else []
     free, count = window - len(running), window + 1
     while True:
-        turns = work.view.ambient_turns(count)
+        turns = work.view.past.ambient(count)
         answered = [turn.number for turn in work.view.turns(turns) if not turn.is_aborted]
         if len(answered) > free or len(turns) < count or count > limit:
             break

@@ -92,7 +92,7 @@ def summary_lines(work: Turn, efforts: Sequence[Effort], room: int) -> dict[str,
 
 def _count_concluded(work: Turn) -> int:
     """Count the concluded efforts of the session, those that the running turn concluded too."""
-    total = work.view.efforts(0).total
+    total = work.view.past.efforts(0).total
     ended = [e.id for e in changes(work.efforts.events, 0) if e.status == "concluded"]
     names = {*work.efforts.open, *ended}
     if not total or not names:
@@ -105,5 +105,5 @@ def _count_concluded(work: Turn) -> int:
 def _newest_concluded(work: Turn, lines: Mapping[str, str]) -> list[str]:
     """Return the names of the newest concluded efforts without a line."""
     shown = {*lines, *work.efforts.open}
-    found = work.view.efforts(len(shown) + NAMED).efforts
+    found = work.view.past.efforts(len(shown) + NAMED).efforts
     return [effort.id for effort in found if effort.id not in shown][:NAMED]

@@ -28,7 +28,7 @@ def effort_status(work: Turn, effort_id: Text = "") -> Outcome:
     if effort_id.strip():
         return _status_of(work, work.find(effort_id))
     in_context = [*work.efforts.open, *work.efforts.summaries]
-    newest = work.view.efforts(len(in_context) + STATUS_LISTED)
+    newest = work.view.past.efforts(len(in_context) + STATUS_LISTED)
     further = [e.id for e in newest.efforts if e.id not in in_context][:STATUS_LISTED]
     stored = work.view.efforts_named([name for name in in_context if not is_qualified(name)], ())
     unlisted = max(0, newest.total - len(stored) - len(further))

@@ -130,7 +130,7 @@ def _edited(archive: Archive, session: Session, tip: Tip, known: Compared) -> Ti
             turn,
             messages=messages,
             content=None,
-            state=saved.state if saved else None,
+            state=saved,
             nonce=archive.keyed_digest(f"{session} {before.id} {turn.id} {digest(messages)}"),
             attachments=data_of(message.content for message in said),
         )

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from time import monotonic
 from typing import Any, cast
 
@@ -58,7 +59,7 @@ class TurnKey:
 
 @dataclass(slots=True)
 class TurnCache:
-    """What the nodes of a turn share: its past, its session's fences, conversions.
+    """What the nodes of a turn share: the view of its past, its session's fences, conversions.
 
     It is in no channel, so that no client is streamed it. Where it is missing, as in a run that was
     resumed in another process, the next node loads it again.
@@ -188,8 +189,7 @@ def memory_at(archive: Archive, session: Session, tip: Tip) -> dict[str, Any]:
     """Return the memory after a turn as it was saved, an empty one before the first turn."""
     place = {"archive": archive.id, "turn": tip.turn, "part": "", **tip_update(tip)}
     view = view_at(archive, session, tip)
-    row = view.past.saved()
-    state = unpacked(row.state if row else {})
+    state = unpacked(view.past.saved() or {})
     return {**state, **efforts_update(with_texts(effort_state(state), view)), **place}
 
 
@@ -211,8 +211,7 @@ def read_state(
         return state
     session = session_of(state, runtime, parts.settings_of(runtime.context))
     view = view_at(parts.archive, session, tip_of(state))
-    row = view.past.saved()
-    saved: dict[str, Any] = dict(unpacked(row.state if row else {}))
+    saved: dict[str, Any] = dict(unpacked(view.past.saved() or {}))
     keys, now = (*TEXTS, "anchor"), cast("dict[str, Any]", state)
     right: dict[str, Any] = {key: {**now.get(key, {})} for key in keys}
     for key, *place in wrong:
@@ -313,6 +312,13 @@ def keep_view(view: ArchiveView, state: TurnState, parts: AgentParts) -> None:
     cache = TurnCache(view, fences_of(parts.archive, view.session, parts.count))
     with CACHES:
         parts.turn_caches[key] = cache
+
+
+def expire_view(key: TurnKey, parts: AgentParts) -> None:
+    """Let the next node load the past again: a compression was stored that it does not have."""
+    with CACHES:
+        if cache := parts.turn_caches.get(key):
+            cache.read_at = -inf
 
 
 def _cache_of(key: TurnKey, state: TurnState, parts: AgentParts) -> TurnCache:

@@ -116,7 +116,7 @@ def test_state_block_keeps_what_the_turn_did_not_write(
     saved = [
         archive.load(SESSION, one).saved() for one in (sibling, Tip(3, tip.id), Tip(4, tip.id), tip)
     ]
-    assert [one and one.state["memory"]["anchor"] for one in saved] == [
+    assert [one and one["memory"]["anchor"] for one in saved] == [
         *(told, kept, kept),
         {"Goal": "tidy", **kept},
     ]

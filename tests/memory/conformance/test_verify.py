@@ -164,7 +164,7 @@ def test_state_block_is_stored_once_and_missed_where_it_is_needed(archive: SqlAr
     findings = archive.verify(SESSION)
     archive.delete_session(SESSION)
 
-    assert [one and one.state["memory"]["anchor"] for one in saved] == blocks
+    assert [one and one["memory"]["anchor"] for one in saved] == blocks
     assert (stored, _count(archive)) == (2, 0)
     assert {one.what for one in findings} == {"its state block is missing"}
 
