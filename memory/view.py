@@ -209,7 +209,7 @@ class ArchiveView:
         return view, replace(effort, id=qualified(view.session, effort.id))
 
 
-def own_view(archive: Archive, session: Session, tip: Tip) -> ArchiveView:
+def claimed_view(archive: Archive, session: Session, tip: Tip) -> ArchiveView:
     """Return the view of a tip in a thread that is made this user's if it is nobody's.
 
     Raises `SessionNotFoundError` if it is another user's.

@@ -20,7 +20,7 @@ from ..memory.references import referenced
 from ..memory.salience.compress import outgrown
 from ..memory.settings import Settings
 from ..memory.turn import SHORT_ID, Tip
-from ..memory.view import ArchiveView, own_view
+from ..memory.view import ArchiveView, claimed_view
 from .command import commit_command
 from .turn.arrivals import (
     SplitInput,
@@ -63,7 +63,7 @@ def begin_turn(
     archive, window, nonce = parts.archive, settings.earlier_turns, secrets.token_hex(16)
     # A run without a thread is named by the nonce of its turn.
     session = session_of(updated(state, {"nonce": nonce}), runtime, settings)
-    seen = own_view(archive, session, tip_of(state))
+    seen = claimed_view(archive, session, tip_of(state))
     check_budget(settings, *parts.sizes(settings))
     if results := results_of_client(state):
         messages = [*state["messages"][: -len(results)], *results]

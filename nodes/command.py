@@ -16,7 +16,7 @@ from ..memory.dates import stamp
 from ..memory.running_turn import Turn
 from ..memory.settings import Settings, resolve
 from ..memory.tools.toolbox import run
-from ..memory.view import own_view, view_at
+from ..memory.view import claimed_view, view_at
 from .ask import QuestionCost, drive
 from .turn.parts import AgentParts
 from .turn.recovery import commit, recovered
@@ -38,7 +38,7 @@ def run_command(
     """
     settings = resolve(runtime.context, parts.settings)
     session, window = session_of(state, runtime, settings), settings.earlier_turns + 1
-    seen = own_view(parts.archive, session, tip_of(state))
+    seen = claimed_view(parts.archive, session, tip_of(state))
     before = recovered(state, seen, window, settings.language)
     rest = load_turn(before, runtime, parts)
     work = _at_work(rest, correction(state), runtime, parts)
