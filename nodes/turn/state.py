@@ -11,7 +11,6 @@ from langgraph.graph import add_messages
 from langgraph.types import Command, Overwrite
 from pydantic import (
     AfterValidator,
-    BeforeValidator,
     ConfigDict,
     Field,
     GetPydanticSchema,
@@ -171,11 +170,6 @@ class Summary(TypedDict):
     due: NotRequired[Annotated[bool, Field(description="It leaves with the next change of plan")]]
 
 
-def _as_summary(entry: Any) -> Any:
-    """Return the entry of a summary; a turn in the archive has only the turn of its reference."""
-    return {"last_referenced_turn": entry} if type(entry) is int else entry
-
-
 @with_config(_OPEN)
 class Reference(TypedDict):
     """An effort that the turn mentioned, how, and the words, ids or tools that say so."""
@@ -301,7 +295,7 @@ class _Readable(TypedDict, total=False):
         Field(description="Concluded efforts whose log is back in the context, by id"),
     ]
     summaries: Annotated[
-        dict[str, Annotated[Summary, BeforeValidator(_as_summary)]],
+        dict[str, Summary],
         Field(description="Concluded efforts whose summary is in the context, by id"),
     ]
     references: Annotated[

@@ -170,19 +170,15 @@ def _saved(state: Mapping[str, Any]) -> dict[str, Any]:
             if key not in _SAVED or value in (None, {}, ""):
                 continue
             # Erasing looks for texts in one place alone, and what is counted is counted again.
-            if key in TEXTS:
-                value = {name: _bare(key, entry) for name, entry in value.items()}
+            if key in ENTRIES:
+                known = ENTRIES[key].__required_keys__
+                value = {
+                    name: {field: entry[field] for field in entry if field in known}
+                    for name, entry in value.items()
+                }
             if key != "plan" or value.keys().isdisjoint({"anchor", "todos"}):
                 saved.setdefault(channel, {})[key] = value
     return saved
-
-
-def _bare(key: str, entry: Mapping[str, Any]) -> Any:
-    """Return an entry of an effort as it is saved: of a summary only the turn of its reference."""
-    if key == "summaries":
-        return entry["last_referenced_turn"]
-    known = ENTRIES[key].__required_keys__
-    return {field: value for field, value in entry.items() if field in known}
 
 
 def memory_at(archive: Archive, session: Session, tip: Tip) -> dict[str, Any]:
