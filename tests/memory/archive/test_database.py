@@ -27,7 +27,6 @@ from ebbtide.memory.errors import (
     ArchiveFormatError,
     ArchiveLockedError,
     ArchiveUnavailableError,
-    AttentionError,
     SessionNotFoundError,
     TipNotFoundError,
 )
@@ -409,20 +408,6 @@ def test_tables_that_lack_something(archive: SqlArchive, statement: str) -> None
         visible(archive, tip)
 
     assert "LINE" not in str(caught.value)
-
-
-def test_failure_beside_what_is_read_together(archive: SqlArchive) -> None:
-    """Whoever goes on without the memories, which cannot be read, can still read the session."""
-    tip = commit_all(archive, [turn(1)])
-    with archive.database.writing() as connection:
-        connection.exec_driver_sql("DROP TABLE ebbtide_memories")
-
-    with archive.database.reading():
-        assert visible(archive, tip) == ["question 1"]
-        with pytest.raises(AttentionError, match="lacks a part"):
-            archive.attention().suppressed("ann", now=NOW)
-
-        assert archive.newest(SESSION) == tip
 
 
 @pytest.mark.parametrize(

@@ -45,16 +45,6 @@ def test_who_read_before_an_erasure_shows_it_to_nobody_else(archive: SqlArchive)
         assert [one.status for one in here.load(SESSION, tip).turns([1])] == ["erased"]
 
 
-def test_own_compression_is_seen(archive: SqlArchive) -> None:
-    """That there was none is not what is known afterwards."""
-    tip = commit_all(archive, [turn(1, efforts=["a"], events=[opened("a")]), turn(2)])
-    assert archive.load(SESSION, tip).compression("a") is None
-
-    made = archive.commit_compression(SESSION, tip, Compression("a", 2, 1))
-
-    assert archive.load(SESSION, tip).compression("a") == made
-
-
 def test_summary_that_another_wrote_again_is_read(archive: SqlArchive, other: SqlArchive) -> None:
     """What is known of an effort is read as its summary is now."""
     events = [opened("a"), concluded("a", "First.")]
