@@ -123,19 +123,13 @@ def test_turn_numbers_may_jump(archive: Archive) -> None:
     assert visible(archive, tip) == ["question 1", "question 5"]
 
 
-def test_aborted_turn_says_so(archive: Archive) -> None:
-    """The status of a turn is read back."""
-    new = StoredTurn(1, (human("hi"),), "2026-01-01", status="aborted")
-    stored = archive.commit(SESSION, START, new)
+@pytest.mark.parametrize("said", [(), (human("hi"),)])
+def test_aborted_turn_says_so(archive: Archive, said: tuple[BaseMessage, ...]) -> None:
+    """The status of a turn is read back, also of one without messages."""
+    stored = archive.commit(SESSION, START, StoredTurn(1, said, "2026-01-01", status="aborted"))
 
-    assert archive.load(SESSION, stored.tip).turns([1])[0].status == "aborted"
-
-
-def test_empty_group_is_a_turn(archive: Archive) -> None:
-    """A group without messages is stored like any other."""
-    turn = archive.commit(SESSION, START, StoredTurn(1, (), "2026-01-01"))
-
-    assert archive.load(SESSION, turn.tip).turns([1]) == (turn,)
+    assert stored.status == "aborted"
+    assert archive.load(SESSION, stored.tip).turns([1]) == (stored,)
 
 
 def test_what_json_cannot_hold_becomes_a_marker(archive: Archive) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ebbtide.memory.archive.load import EffortList
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.turn import StoredTurn, Tip
@@ -86,10 +87,8 @@ def test_turn_of_two_efforts_is_in_both(archive: Archive) -> None:
     events = [concluded("a", "Done."), opened("b")]
     tip = commit_all(archive, [turn(1, efforts=["b", "a"], events=events)])
 
-    assert (
-        archive.load(SESSION, tip).turns_of("a") == archive.load(SESSION, tip).turns_of("b") == (1,)
-    )
-    assert archive.load(SESSION, tip).ambient(9) == ()
+    past = archive.load(SESSION, tip)
+    assert (past.turns_of("a"), past.turns_of("b"), past.ambient(9)) == ((1,), (1,), ())
 
 
 def test_list_is_newest_first_and_bounded(archive: Archive) -> None:
@@ -107,14 +106,9 @@ def test_list_of_no_efforts(archive: Archive) -> None:
     """A session without efforts lists none."""
     tip = commit_all(archive, [turn(1)])
 
-    assert (
-        archive.load(SESSION, tip).efforts(3).efforts,
-        archive.load(SESSION, tip).efforts(3).total,
-    ) == (
-        (),
-        0,
-    )
-    assert archive.load(SESSION, START).efforts(3).total == 0
+    assert [archive.load(SESSION, one).efforts(3) for one in (tip, START)] == [
+        EffortList((), 0)
+    ] * 2
 
 
 def test_other_events_change_no_effort(archive: Archive) -> None:
@@ -132,9 +126,7 @@ def test_any_name_is_kept(archive: Archive, name: str) -> None:
     """Whatever an effort is called, its turns and its texts are found again."""
     tip = commit_all(archive, [turn(1, efforts=[name], events=[opened(name)]), turn(2)])
 
+    (effort,) = archive.load(SESSION, tip).efforts(2).efforts
     assert archive.load(SESSION, tip).turns_of(name) == (1,)
-    assert archive.load(SESSION, tip).efforts(2).efforts[0].id == name
-    assert (
-        effort_in(archive, SESSION, tip, name) == archive.load(SESSION, tip).efforts(2).efforts[0]
-    )
+    assert (effort.id, effort_in(archive, SESSION, tip, name)) == (name, effort)
     assert archive.verify(SESSION) == ()
