@@ -156,7 +156,7 @@ class Archive(Protocol):
         """
 
     def owns(self, session: Session) -> bool:
-        """Return whether a thread is this user's or nobody's, as this process read it last."""
+        """Return whether a thread is this user's or nobody's."""
 
     def claim(self, session: Session) -> bool:
         """Make a thread this user's if it is nobody's; return whether it is this user's then."""

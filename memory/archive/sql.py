@@ -61,9 +61,6 @@ _REMEMBERED = (
 _PASTS = 128
 """Pasts that are cached: a few for each session that is talked to."""
 
-_OWNED = 1_000
-"""Sessions that are known to be their user's, so that an input need not ask."""
-
 _SESSION = users.c.name == bindparam("user"), sessions.c.name == bindparam("name")
 _NUMBER, _NEWEST_ROW = (
     select(column).join(users, users.c.id == sessions.c.owner).where(*_SESSION).scalar_subquery()
@@ -106,7 +103,6 @@ class SqlArchive(Archive):
             extensions=extensions,
         )
         self._pasts: LRUCache[Any, Past] = LRUCache(_PASTS)
-        self._own: LRUCache[tuple[int, Session], bool] = LRUCache(_OWNED)
         self._vectors = Vectors(self.database)
 
     def __repr__(self) -> str:
@@ -122,7 +118,7 @@ class SqlArchive(Archive):
         self.close()
 
     def close(self) -> None:
-        """Close all connections and empty the caches. Using the archive again reconnects."""
+        """Close all connections and empty the cache. Using the archive again reconnects."""
         self._forget()
         self.database.close()
 
@@ -224,20 +220,18 @@ class SqlArchive(Archive):
             is_claimed=owner is not None,
         )
         with CACHES:
-            if past.segments:
+            # An erasure in another session is not counted in the row of this one.
+            if past.segments and past.segments[0].session == stored.id:
                 self._pasts[edition, stored.id, tip.id] = past
-            if past.is_claimed and not past.is_foreign:
-                self._own[self.database.opened, session] = True
         return past
 
     def _edition(self, session: SessionRow) -> tuple[int, int]:
         return self.database.opened, session.rewritten
 
     def _forget(self) -> None:
-        """Empty the caches: something in them was erased, or the archive is closed."""
+        """Empty the cache: something in it was erased, or the archive is closed."""
         with CACHES:
-            for cache in (self._pasts, self._own):
-                cache.clear()
+            self._pasts.clear()
 
     def find(
         self,
@@ -286,9 +280,7 @@ class SqlArchive(Archive):
         return past.cached("pointing", key, lambda: again_if_lost(run))
 
     def owns(self, session: Session) -> bool:
-        with CACHES:
-            known = self._own.get((self.database.opened, session))
-        return known or not self.load(session, Tip()).is_foreign
+        return not self.load(session, Tip()).is_foreign
 
     def claim(self, session: Session) -> bool:
         row = self._owner_row(session)

@@ -9,7 +9,7 @@ import pytest
 from ebbtide.memory.archive.load import EffortList
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.compressions import Compression
-from ebbtide.memory.turn import StoredTurn, Tip
+from ebbtide.memory.turn import Session, StoredTurn, Tip
 from tests.memory.turns import SESSION, commit_all, concluded, opened, turn, visible
 
 # An archive in memory has one connection, and no other process has it.
@@ -32,6 +32,34 @@ def test_what_another_erased_is_not_read_again(archive: SqlArchive, other: SqlAr
 
     assert [one.status for one in archive.load(SESSION, tip).turns([1, 2])] == ["erased", "done"]
     assert archive.load(SESSION, tip).turns([1])[0].messages == ()
+
+
+def test_turns_of_another_thread_are_gone_once_another_erased_them(
+    archive: SqlArchive, other: SqlArchive
+) -> None:
+    """Also for a thread with turns of its own that has a state of that one."""
+    tip, copy = commit_all(archive, [turn(1), turn(2)]), Session(SESSION.user, "copy")
+    archive.commit(copy, Tip(), turn(1, "of the copy"))
+    assert len(archive.load(copy, tip).turns([1, 2])) == 2
+
+    other.erase(SESSION, tip, 1)
+
+    assert archive.load(copy, tip).turns([1])[0].messages == ()
+    other.delete_session(SESSION)
+    assert archive.load(copy, tip).tip is None
+
+
+def test_thread_that_another_deleted_is_nobodys(archive: SqlArchive, other: SqlArchive) -> None:
+    """Whoever claims it then owns it, also for a process in which it was somebody else's."""
+    bob = Session("bob", SESSION.thread)
+    archive.claim(SESSION)
+    commit_all(archive, [turn(1)])
+    assert (archive.owns(SESSION), archive.owns(bob)) == (True, False)
+
+    other.delete_session(SESSION)
+    other.claim(bob)
+
+    assert (archive.owns(SESSION), archive.owns(bob)) == (False, True)
 
 
 def test_who_read_before_an_erasure_shows_it_to_nobody_else(archive: SqlArchive) -> None:
