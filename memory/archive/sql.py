@@ -331,7 +331,7 @@ class SqlArchive(Archive):
         return replace(erased, left=self.database.sweep())
 
     def resummarised(self, session: Session, tip: Tip, effort: Effort) -> None:
-        with self._writing(session) as scope:
+        with self._writing(session, copies=True) as scope:
             scope.resummarise(tip, effort)
         self._vectors.look_again(session)
 

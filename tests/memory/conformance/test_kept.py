@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -84,6 +85,22 @@ def test_summary_that_another_wrote_again_is_read(archive: SqlArchive, other: Sq
     assert archive.load(SESSION, tip).efforts_named(["a"]) == other.load(
         SESSION, tip
     ).efforts_named(["a"])
+
+
+def test_summary_that_another_wrote_again_is_read_in_a_copy(
+    archive: SqlArchive, other: SqlArchive
+) -> None:
+    """A thread that was copied has the effort from the same turn."""
+    events = [opened("a"), concluded("a", "First.")]
+    tip = commit_all(archive, [turn(1, efforts=["a"]), turn(2, efforts=["a"], events=events)])
+    copy = Session(SESSION.user, "copy")
+    end = archive.commit(copy, tip, turn(3)).tip
+    other.erase(SESSION, tip, 1)
+    (emptied,) = archive.load(copy, end).efforts_named(["a"])
+
+    other.resummarised(SESSION, tip, replace(emptied, summary="Again."))
+
+    assert [one.summary for one in archive.load(copy, end).efforts_named(["a"])] == ["Again."]
 
 
 @pytest.mark.parametrize("number", [1, 100])
