@@ -37,6 +37,7 @@ from ..nodes.turn.checkpoints import (
     is_of_another,
     left_messages,
     named_user,
+    names_user,
 )
 from ..nodes.turn.parts import AgentParts, name_of
 from ..nodes.turn.session import user_of
@@ -311,7 +312,10 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         goes_on = bool(chosen.get("checkpoint_id")) or not isinstance(update, Mapping)
         is_of_others = found is not None and is_of_another(found.metadata, archive, user)
         is_refused = is_of_others and goes_on
-        if "thread_id" in chosen and (is_refused or not archive.owns(session)):
+        # The archive is asked when the turn begins; before it where the checkpoint does not say.
+        is_named = found is not None and names_user(found.metadata, archive, user)
+        is_known = is_named and not chosen.get("checkpoint_id")
+        if "thread_id" in chosen and (is_refused or not (is_known or archive.owns(session))):
             raise SessionNotFoundError(session.thread)
         left: list[BaseMessage] = []
         if found is not None and is_of_others:

@@ -121,9 +121,7 @@ class Place:
         """
         settings = resolve(context, self.parts.settings)
         session, archive = self.session(config, settings), self.parts.archive
-        if archive.load(session, Tip()).is_foreign or is_of_another(
-            snapshot.metadata, archive, session.user
-        ):
+        if not archive.owns(session) or is_of_another(snapshot.metadata, archive, session.user):
             raise SessionNotFoundError(session.thread)
         values = snapshot.values
         if "messages" in values:

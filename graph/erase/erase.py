@@ -220,7 +220,7 @@ def _delete_checkpoints(
                 )
             continue
         tip, archive = tip_of(unpacked(snapshot.values)), place.parts.archive
-        is_own = not archive.load(Session(user, thread), Tip()).is_foreign
+        is_own = archive.owns(Session(user, thread))
         if (sessions or tip.id) and is_own:
             owned.append(thread)
         elif sessions:

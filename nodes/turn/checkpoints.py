@@ -31,8 +31,13 @@ def named_user(archive: Archive, user: str) -> RunnableConfig:
 
 def is_of_another(metadata: Mapping[str, Any] | None, archive: Archive, user: str) -> bool:
     """Tell whether another user's run wrote a checkpoint; one of no run is anybody's."""
+    return bool(metadata and _USER in metadata) and not names_user(metadata, archive, user)
+
+
+def names_user(metadata: Mapping[str, Any] | None, archive: Archive, user: str) -> bool:
+    """Tell whether a run of this user wrote a checkpoint."""
     own = archive.keyed_digest(f"user {user}")
-    return bool((metadata or {}).get(_USER, own) != own)
+    return bool(metadata and metadata.get(_USER) == own)
 
 
 def input_messages(given: Any) -> list[BaseMessage] | None:
