@@ -26,7 +26,7 @@ from ..memory.tokens import REPLY_OVERHEAD, count_message, count_tools, exact
 from ..memory.transcript import role, speaker
 from ..memory.turn import Event, Session, StoredTurn, Tip, memberships
 from ..memory.view import every_commit, every_turn, fences_of, view_at
-from ..nodes.turn.state import TurnState, effort_state
+from ..nodes.turn.state import TurnState, efforts_of
 from ..nodes.turn.turn import memory_at
 
 _CHANGED = "what it was made of was edited or erased, or another version rendered it"
@@ -159,7 +159,7 @@ def _state(
 
 
 def _saved(archive: Archive, session: Session, tip: Tip) -> Efforts:
-    return effort_state(cast("TurnState", memory_at(archive, session, tip)))
+    return efforts_of(cast("TurnState", memory_at(archive, session, tip)))
 
 
 def _plan(archive: Archive, session: Session, before: Tip, event: Event) -> Plan:

@@ -7,7 +7,7 @@ from ..memory.archive.protocol import Archive
 from ..memory.decay import counted_down
 from ..memory.settings import Settings
 from ..memory.turn import Session, StoredTurn
-from ..nodes.turn.state import effort_state
+from ..nodes.turn.state import efforts_of
 from ..nodes.turn.turn import memory_at
 
 
@@ -19,7 +19,7 @@ def standing(
     Each has its `state`, the turn in which it was `last` mentioned, and in how many turns it
     `leaves` that state if nobody mentions it: an open effort stays.
     """
-    efforts = effort_state(memory_at(archive, session, turn.tip))
+    efforts = efforts_of(memory_at(archive, session, turn.tip))
     efforts = counted_down(efforts, _in_force(turn.events, settings))
     opened = {name: {"state": "open"} for name in efforts.open}
     summaries = {

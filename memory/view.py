@@ -215,7 +215,8 @@ def claimed_view(archive: Archive, session: Session, tip: Tip) -> ArchiveView:
     Raises `SessionNotFoundError` if it is another user's.
     """
     view = view_at(archive, session, tip)
-    if view.past.is_foreign or not (view.past.is_claimed or archive.claim(session)):
+    owner = view.past.owner
+    if owner == "other" or (owner == "nobody" and not archive.claim(session)):
         raise SessionNotFoundError(session.thread)
     return view
 

@@ -34,7 +34,7 @@ from .turn.parts import AgentParts
 from .turn.readable import all_readable
 from .turn.recovery import adopted_beside, commit_unfinished, recovered
 from .turn.session import session_of
-from .turn.state import TEXTS, Path, TurnState, effort_state, updated
+from .turn.state import TEXTS, Path, TurnState, efforts_of, updated
 from .turn.turn import correction, keep_view, memory_at, running_turn
 from .turn.updates import (
     efforts_update,
@@ -149,7 +149,7 @@ def _corrections(state: TurnState, view: ArchiveView, read: Tip) -> dict[str, An
 
     The texts in the state are of the tip at which it was read.
     """
-    right, contradicted = put_right(effort_state(state), view)
+    right, contradicted = put_right(efforts_of(state), view)
     fresh, plan = efforts_update(with_texts(right, view, anew=True)), state.get("plan")
     places: list[Path] = [*state.get("put_right", ()), *contradicted]
     if read == view.tip:
@@ -177,7 +177,7 @@ def _is_cleared(state: TurnState, arrived: SplitInput) -> bool:
 
 def _efforts_at_start(state: TurnState, *, cleared: bool) -> Efforts:
     """Return the efforts' state as the next turn begins, with the banners that begin it."""
-    efforts = replace(effort_state(state), turn=state["persisted"] + 1, banners=())
+    efforts = replace(efforts_of(state), turn=state["persisted"] + 1, banners=())
     adopted, unseen = state.get("adopted", 0), state.get("unseen")
     if adopted:
         efforts = happened(efforts, {"type": "adopted", "turns": adopted})

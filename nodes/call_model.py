@@ -46,7 +46,7 @@ from .assemble_context import assembled
 from .turn.caching import BREAKPOINT, KEY, caches_on_request, with_breakpoint
 from .turn.langchain_messages import accepted, closed, with_call_ids
 from .turn.parts import AgentParts, base_of, takes_tools, unwrapped
-from .turn.state import TurnState, effort_state, updated
+from .turn.state import TurnState, efforts_of, updated
 from .turn.tracing import trace_metadata
 from .turn.turn import running_turn
 from .turn.updates import efforts_update
@@ -300,7 +300,7 @@ class Call:
         content = cut_content(raw)
         if self.settings.anchor == "off" or content is raw:
             return answer, {}
-        before = effort_state(state)
+        before = efforts_of(state)
         efforts = _with_anchor(before, raw, self.parts.count)
         if not (speaks(content) or _is_calling(answer)):
             efforts = replace(efforts, banners=(*efforts.banners, banner_of("wordless")))

@@ -31,7 +31,7 @@ from ...nodes.assemble_context import working_context
 from ...nodes.begin_turn import begin_turn
 from ...nodes.turn.langchain_messages import completed, copied
 from ...nodes.turn.recovery import turns_of
-from ...nodes.turn.state import AgentState, effort_state, unpacked
+from ...nodes.turn.state import AgentState, efforts_of, unpacked
 from ...nodes.turn.turn import left_rounds, put_back
 from ...nodes.turn.updates import tip_of
 from ...prompts.loader import render
@@ -260,7 +260,7 @@ def _work(thread: Thread) -> Turn:
     parts, budget = thread.parts, thread.settings.context_budget
     fences = fences_of(parts.archive, thread.session, parts.count)
     run = Run(thread.settings, parts.count, fences, embedder=parts.embedder)
-    efforts = effort_state(thread.state)
+    efforts = efforts_of(thread.state)
     return Turn(run, thread.view, efforts, room=budget, free=budget, now=stamp())
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, wraps
-from typing import Any, NamedTuple, Self, TypeVar, TypeVarTuple
+from typing import Any, Literal, NamedTuple, Self, TypeVar, TypeVarTuple
 
 from sqlalchemy import Connection, Row, Select, bindparam, select
 
@@ -262,8 +262,7 @@ class Past:
         answers: Answers by question and arguments.
         ids_read: Ids of turns by their numbers.
         earlier: What earlier turns of the branch see, by their numbers.
-        is_foreign: Whether the thread is another user's.
-        is_claimed: Whether the thread is somebody's.
+        owner: Whose the thread is: this user's own, nobody's, or another's.
     """
 
     connect: Callable[[], AbstractContextManager[Connection]]
@@ -278,8 +277,7 @@ class Past:
     answers: dict[Any, Any] = field(default_factory=dict)
     ids_read: dict[int, str] = field(default_factory=dict)
     earlier: dict[int, "Past"] = field(default_factory=dict)
-    is_foreign: bool = False
-    is_claimed: bool = False
+    owner: Literal["own", "nobody", "other"] = "nobody"
 
     @classmethod
     def of(cls, connection: Connection, session: SessionRow, tip: Tip) -> Self | None:

@@ -216,8 +216,7 @@ class SqlArchive(Archive):
             past or Past(self.database.reading, stored),
             connect=self.database.reading,
             session=stored,
-            is_foreign=owner not in {None, mine["user"]},
-            is_claimed=owner is not None,
+            owner="nobody" if owner is None else "own" if owner == mine["user"] else "other",
         )
         with CACHES:
             # An erasure in another session is not counted in the row of this one.
@@ -280,7 +279,7 @@ class SqlArchive(Archive):
         return past.cached("pointing", key, lambda: again_if_lost(run))
 
     def owns(self, session: Session) -> bool:
-        return not self.load(session, Tip()).is_foreign
+        return self.load(session, Tip()).owner != "other"
 
     def claim(self, session: Session) -> bool:
         row = self._owner_row(session)

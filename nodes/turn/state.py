@@ -482,7 +482,7 @@ TEXTS: Mapping[str, tuple[str, ...]] = {
 """What entries of efforts have for people alone; it is not saved with a turn."""
 
 
-def effort_state(state: Mapping[str, Any]) -> Efforts:
+def efforts_of(state: Mapping[str, Any]) -> Efforts:
     """Return the part of the state that the memory tools change."""
     return Efforts(
         turn=state.get("turn", 0),
@@ -562,7 +562,7 @@ def repacked(
     old = {key: value for key, value in read.items() if key not in wrong}
     if any(update.get(key, old.get(key)) != old.get(key) for key in _COUNTED):
         after = {**read, **update}
-        counted = counted_down(effort_state(after), settings or Settings())
+        counted = counted_down(efforts_of(after), settings or Settings())
         left = {"expanded": dict(counted.expanded), "summaries": dict(counted.summaries)}
         update = {**update, **{key: value for key, value in left.items() if key in after}}
     new = {key: v for key, v in update.items() if key not in old or _differ(v, old[key])}

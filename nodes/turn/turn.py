@@ -31,7 +31,7 @@ from ...memory.turn import Event, Part, Session, StoredTurn, Tip, first_round, m
 from ...memory.view import ArchiveView, fences_of, view_at
 from .parts import READ_CACHE_SECONDS, AgentParts
 from .session import session_of
-from .state import ENTRIES, TEXTS, Bookkeeping, Memory, TurnState, effort_state, unpacked, updated
+from .state import ENTRIES, TEXTS, Bookkeeping, Memory, TurnState, efforts_of, unpacked, updated
 from .updates import efforts_update, not_aged, tip_of, tip_update, with_texts
 
 _log = logging.getLogger("ebbtide.archive")
@@ -186,7 +186,7 @@ def memory_at(archive: Archive, session: Session, tip: Tip) -> dict[str, Any]:
     place = {"archive": archive.id, "turn": tip.turn, "part": "", **tip_update(tip)}
     view = view_at(archive, session, tip)
     state = unpacked(view.past.saved() or {})
-    return {**state, **efforts_update(with_texts(effort_state(state), view)), **place}
+    return {**state, **efforts_update(with_texts(efforts_of(state), view)), **place}
 
 
 def correction(state: TurnState) -> tuple[str, ...]:
@@ -226,7 +226,7 @@ def read_state(
     if ("active_effort",) in wrong and saved.get("active_effort") in right["open_efforts"]:
         right["active_effort"] = saved["active_effort"]
     banners = dict.fromkeys([*state.get("banners", ()), *correction(state)])
-    efforts = with_texts(effort_state(updated(state, right)), view)
+    efforts = with_texts(efforts_of(updated(state, right)), view)
     return updated(state, {**right, **efforts_update(efforts), "banners": [*banners]})
 
 
@@ -257,7 +257,7 @@ def turn_to_store(
     Those that left the state are joined with them. A turn that is neither `is_done` nor answered is
     stored as aborted, with efforts that did not grow older in it.
     """
-    efforts = effort_state(state)
+    efforts = efforts_of(state)
     archived = put_back(tuple(map(stored, as_stored(messages))), left.messages)
     several = event_of(archived, efforts)
     names = [name for name, _, _ in several[0]["spans"] if name] if several else []
@@ -292,7 +292,7 @@ def load_cache(state: TurnState, parts: AgentParts, session: Session) -> TurnCac
     archive = parts.archive
     tip = tip_of(state)
     view = view_at(archive, session, tip)
-    if view.past.is_foreign or (tip.id and view.past.tip is None):
+    if view.past.owner == "other" or (tip.id and view.past.tip is None):
         raise SessionNotFoundError(session.thread)
     return TurnCache(view, fences_of(archive, session, parts.count))
 
@@ -419,7 +419,7 @@ def _running_turn(
     return Turn(
         run,
         view,
-        effort_state(state),
+        efforts_of(state),
         room=space_left,
         free=max(_LEAST_FREE, settings.context_budget - used, int(TURN_SHARE * space_left) // 2),
         used=max(0, used - fixed),

@@ -43,7 +43,7 @@ def tip_update(tip: Tip) -> dict[str, Any]:
 
 
 def efforts_update(efforts: Efforts) -> dict[str, Any]:
-    """Return the update with the efforts' state; the inverse of `effort_state`."""
+    """Return the update with the efforts' state; the inverse of `efforts_of`."""
     return {
         "active_effort": efforts.active,
         "open_efforts": dict(efforts.open),

@@ -13,7 +13,7 @@ from ebbtide.memory.errors import InputError
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.turn import ANONYMOUS, Session, StoredTurn, Tip
 from ebbtide.nodes.turn.session import session_of
-from ebbtide.nodes.turn.state import TurnState, effort_state, repacked, unpacked
+from ebbtide.nodes.turn.state import TurnState, efforts_of, repacked, unpacked
 from ebbtide.nodes.turn.turn import running, turn_to_store
 from ebbtide.nodes.turn.updates import commit_update, efforts_update, tip_of
 from tests.doubles import call
@@ -91,10 +91,10 @@ def test_a_commit_is_found_again_in_the_state() -> None:
 
 def test_efforts_come_back_as_they_were() -> None:
     """What is put into the state is what is read from it; the turn is counted elsewhere."""
-    efforts = happened(effort_state({"turn": 3}), {"type": "opened", "effort": "a"})
+    efforts = happened(efforts_of({"turn": 3}), {"type": "opened", "effort": "a"})
     state: Any = {"turn": 3, **efforts_update(efforts)}
 
-    assert effort_state(state) == efforts
+    assert efforts_of(state) == efforts
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_turn_that_was_removed_is_an_error() -> None:
 )
 def test_a_turn_is_done_if_it_ends_in_an_answer(last: BaseMessage, status: str) -> None:
     """A stored turn knows its turn, its efforts, and whether it has been answered."""
-    state: Any = {"turn": 3, **efforts_update(effort_state({"turn": 3}).activated("a"))}
+    state: Any = {"turn": 3, **efforts_update(efforts_of({"turn": 3}).activated("a"))}
 
     found = turn_to_store(state, [MESSAGES[0], last])
 
