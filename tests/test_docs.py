@@ -1,7 +1,9 @@
 """The programs of the README and of docs/ run, and their links lead somewhere."""
 
+import re
 from collections.abc import Callable
 from functools import cache
+from pkgutil import resolve_name
 from typing import TypeAlias
 
 import pytest
@@ -46,3 +48,10 @@ def test_links_lead_somewhere() -> None:
 
     assert LINKS
     assert lost == []
+
+
+def test_what_the_api_documents_exists() -> None:
+    """A name that moved would break the site."""
+    page = (ROOT / "docs" / "api.md").read_text("utf-8")
+
+    assert all(map(resolve_name, re.findall(r"^::: (\S+)", page, re.MULTILINE)))
