@@ -239,9 +239,8 @@ def view_at(archive: Archive, session: Session, tip: Tip) -> ArchiveView:
 
 def every_turn(archive: Archive, session: Session, tip: Tip) -> Iterator[StoredTurn]:
     """Yield all turns up to a tip, oldest first."""
-    past = archive.load(session, tip)
-    for first in range(1, tip.turn + 1, _CHUNK):
-        yield from past.turns(range(first, first + _CHUNK))
+    commits = every_commit(archive, session, tip)
+    return (one for one in commits if one.status != "command")
 
 
 def every_commit(archive: Archive, session: Session, tip: Tip) -> Iterator[StoredTurn]:

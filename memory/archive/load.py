@@ -55,6 +55,9 @@ _MOST_EFFORTS = 500
 """Efforts, and answers about one effort each, that stay cached after a turn: more than are ever in
 a context. Without a bound what each turn copies would grow with the session."""
 
+_KEPT = 500
+"""Turns of a session that are kept at most: more than are ever in a context."""
+
 _LARGE = 500_000
 """Characters of a turn from which it is read again in each turn, lest the memory be full."""
 
@@ -409,9 +412,11 @@ class Past:
             if number not in found and number in self.before:
                 found[number] = self.before[number]
         if unread := [number for number in wanted if number not in found]:
-            for row in self._rows(unread, STORED_TURN):
-                with self.parsing():
-                    found[row.turn] = turn_of(row)
+            with self.parsing():
+                read = {row.turn: turn_of(row) for row in self._rows(unread, STORED_TURN)}
+            if len(found) + len(read) > _KEPT:
+                found = {**found, **read}
+            found.update(read)
         return tuple(found[one] for one in wanted if one in found and one <= self.until)
 
     def commits(self, numbers: Sequence[int]) -> tuple[StoredTurn, ...]:

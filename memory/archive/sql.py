@@ -170,6 +170,7 @@ class SqlArchive(Archive):
         if done.before is None:
             return stored_turn
         with CACHES:
+            self._pasts.pop((edition, stored.id, tip.id), None)  # it is seldom gone back to
             self._pasts[edition, stored.id, stored_turn.id] = replace(
                 done.past, connect=self.database.reading
             )
