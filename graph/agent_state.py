@@ -12,9 +12,8 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolMess
 from ..memory.errors import SettingsError
 from ..memory.state_block import METADATA_KEY
 from ..memory.tool_names import MEMORY_TOOLS
-from ..nodes.turn.arrivals import split_messages
 from ..nodes.turn.langchain_messages import messages_in_state
-from ..nodes.turn.state import Bookkeeping, Memory, TurnState, merged, unpacked
+from ..nodes.turn.state import Bookkeeping, Memory, TurnState, merged, updated
 from ..nodes.turn.turn import running
 from ..nodes.turn.updates import is_running
 
@@ -30,12 +29,6 @@ class MemoryAgentState(AgentState[Any]):
     bookkeeping: NotRequired[Annotated[Bookkeeping, OmitFromInput, merged]]
     ebbtide_replaced: NotRequired[Annotated[dict[str, AnyMessage], PrivateStateAttr]]
     ebbtide_turn: NotRequired[Annotated[list[AnyMessage], PrivateStateAttr]]
-
-
-def not_begun(state: Mapping[str, Any]) -> list[BaseMessage]:
-    """Return the new messages at the end of a run, none if it counted a turn."""
-    turn_state = unpacked(state)
-    return [] if is_running(turn_state) else new_messages(state)
 
 
 def with_message_ids(state: Any) -> Any:
@@ -56,19 +49,13 @@ def behind_answers(state: Any, turn_state: TurnState) -> list[BaseMessage]:
     return messages[own[-1] + 1 :] if own and is_running(turn_state) else []
 
 
-def new_messages(state: Mapping[str, Any]) -> list[BaseMessage]:
-    """Return the messages that no turn has yet."""
-    return split_messages(unpacked(state)).new
-
-
 def question_of(state: TurnState) -> BaseMessage | None:
     """Return the running question."""
     return next((m for m in reversed(running(state)) if m.type == "human"), None)
 
 
-def as_edited(state: Mapping[str, Any]) -> Mapping[str, Any]:
+def as_edited(state: TurnState, edited: Mapping[Any, Any] | None) -> TurnState:
     """Return the state with calls as a person edited them; the state has the model's."""
-    edited = state.get("hitl_edited_tool_calls")  # LangChain's approval stores edits by call id
     if not edited:
         return state
     messages = [*state["messages"]]
@@ -76,7 +63,7 @@ def as_edited(state: Mapping[str, Any]) -> Mapping[str, Any]:
         if isinstance(message, AIMessage):
             calls = [{**call, **edited.get(call["id"], {})} for call in message.tool_calls]
             messages[at] = message.model_copy(update={"tool_calls": calls})
-    return {**state, "messages": messages}
+    return updated(state, {"messages": messages})
 
 
 def check_messages(state: TurnState) -> None:

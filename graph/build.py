@@ -202,10 +202,8 @@ class Node(Runnable[Any, Any]):
         return self._repacked(update, state, runtime.context)
 
     def _repacked(self, update: Any, state: Mapping[str, Any], context: object) -> dict[str, Any]:
-        settings = self._parts.settings
-        if context is not None:
-            settings = resolve(context, settings)
-        return repacked(update, state, settings)
+        settings = resolve(context, self._parts.settings)
+        return repacked(update, self._parts.secret, state, settings)
 
 
 def _last_round(messages: Sequence[BaseMessage]) -> tuple[AIMessage, list[ToolMessage]]:

@@ -21,7 +21,7 @@ def leaving(parts: AgentParts) -> Leaving:
 
     def left(request: ToolCallRequest, result: Any) -> None:
         if hands_over(result):
-            state = unpacked(request.state)
+            state = unpacked(request.state, parts.secret)
             hand_over(state, request.runtime, request.tool_call, result, parts=parts)
 
     return left

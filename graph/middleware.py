@@ -20,7 +20,7 @@ from langchain.agents.middleware import (
 from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, RemoveMessage
+from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage
 from langchain_core.runnables.config import set_config_context
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
@@ -47,19 +47,18 @@ from ..nodes.decay import decay
 from ..nodes.detect_references import detect_references
 from ..nodes.memory_tools import amemory_tools, memory_tools
 from ..nodes.persist import persist
-from ..nodes.turn.arrivals import unarchived
+from ..nodes.turn.arrivals import split_messages, unarchived
 from ..nodes.turn.langchain_messages import messages_in_state
 from ..nodes.turn.parts import AgentParts
 from ..nodes.turn.session import session_of
-from ..nodes.turn.state import TurnState, repacked, state_after, unpacked, updated
+from ..nodes.turn.state import TurnState, repacked, state_after, updated
 from ..nodes.turn.turn import archive_left_rounds, read_state, running
+from ..nodes.turn.updates import is_running
 from .agent import build_memory_graph, tool_parts
 from .agent_state import (
     MemoryAgentState,
     as_edited,
     behind_answers,
-    new_messages,
-    not_begun,
     with_message_ids,
 )
 from .hand_over import hand_over
@@ -149,23 +148,23 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         removed first, and `after_agent` raises.
         """
         given = with_message_ids(state)
-        state = whole_turn(given)
-        turn_state, is_named = read_state(state, runtime, self._initial), False
+        turn_state, is_named = self._read(given, runtime), False
         try:
             session_of(turn_state, runtime, self._settings(runtime))
             is_named = True
-            update = begin_turn(turn_state, runtime, parts=self.sized(state))
+            update = begin_turn(turn_state, runtime, parts=self.sized(turn_state))
         except (SessionNotFoundError, SettingsError) as error:
             if is_named and isinstance(error, SettingsError):
                 raise
-            sent = {one.id for one in (*new_messages(state), *behind_answers(given, turn_state))}
+            new = split_messages(turn_state).new
+            sent = {one.id for one in (*new, *behind_answers(given, turn_state))}
             ids = [str(message.id) for message in given["messages"] if message.id in sent]
             removed = [RemoveMessage(id=one) for one in ids]
             if get_config()["configurable"].get(_RESUMING) or not removed:
                 raise
             return {"messages": removed, "jump_to": "end"}
         turn = running(state_after(turn_state, update))
-        update = repacked(update, turn_state, self._settings(runtime))
+        update = self._repacked(update, turn_state, runtime)
         return {**update, "ebbtide_replaced": {}, "ebbtide_turn": turn}
 
     @hook_config(can_jump_to=["end"])
@@ -281,19 +280,22 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
         Raises `SessionNotFoundError` if the thread is another user's.
         """
-        return self._end(self._committed(state, runtime), state, runtime)
+        turn_state = self._read(state, runtime)
+        update = self._committed(turn_state, state["messages"], runtime)
+        with CACHES:
+            self._requests.pop(turn_state.get("nonce", ""), None)
+        return {**self._repacked(update, turn_state, runtime), "ebbtide_turn": []}
 
     async def aafter_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Do what `after_agent` does, without holding up other runs."""
-        update = await asyncio.to_thread(self._committed, state, runtime)
-        return await asyncio.to_thread(self._end, update, state, runtime)
+        return await asyncio.to_thread(self.after_agent, state, runtime)
 
-    def sized(self, state: Mapping[str, Any]) -> AgentParts:
+    def sized(self, state: TurnState) -> AgentParts:
         """Return the parts without a request: the thread's last sizes, no model of the agent.
 
         The last budget is used too: it may be the window of a model that is not known here.
         """
-        report = unpacked(state).get("context_report", {})
+        report = state.get("context_report", {})
         if not (tokens := report.get("tokens")):
             return self._initial
         fixed = tokens["system"] - report.get("application", 0), tokens["tools"]
@@ -302,10 +304,10 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             return self._initial
         return replace(self._initial, fixed=fixed, window=budget)
 
-    def _parts(self, state: Mapping[str, Any]) -> AgentParts:
+    def _parts(self, state: TurnState) -> AgentParts:
         """Return the parts of the turn's last request, without one in this process `sized`."""
         with CACHES:
-            known = self._requests.get(unpacked(state).get("nonce", ""))
+            known = self._requests.get(state.get("nonce", ""))
         return known or self.sized(state)
 
     def _check_user(self, runtime: Any) -> None:
@@ -318,26 +320,27 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     def _settings(self, runtime: Runtime[Any]) -> Settings:
         return resolve(runtime.context, self._initial.settings)
 
-    def _end(
-        self, update: dict[str, Any], state: MemoryAgentState, runtime: Runtime[Any]
+    def _read(self, values: Mapping[str, Any], runtime: Any) -> TurnState:
+        """Return the state with the running turn whole."""
+        return whole_turn(read_state(values, runtime, self._initial), values)
+
+    def _repacked(
+        self, update: Mapping[str, Any], before: TurnState, runtime: Runtime[Any]
     ) -> dict[str, Any]:
-        """Return the update that ends the turn, and drop its request."""
-        turn_state = unpacked(state)
-        with CACHES:
-            self._requests.pop(turn_state.get("nonce", ""), None)
-        return {**repacked(update, turn_state, self._settings(runtime)), "ebbtide_turn": []}
+        return repacked(update, self._initial.secret, before, self._settings(runtime))
 
     def _memory_calls(
         self, state: MemoryAgentState, runtime: Runtime[Any]
     ) -> tuple[TurnState, AgentParts | None]:
         """Return the state, and the parts if calls of memory tools, or invalid ones, wait."""
-        whole = as_edited(whole_turn(state))
-        turn_state = read_state(whole, runtime, self._initial)
+        # LangChain's approval stores edits by call id.
+        edited: Any = state.get("hitl_edited_tool_calls")
+        turn_state = as_edited(self._read(state, runtime), edited)
         messages = running(turn_state)
         app_tools = {call["name"]: cast("Any", None) for call in waiting(messages, MEMORY_TOOLS)}
         if not waiting(messages, app_tools):
             return turn_state, None
-        return turn_state, replace(self._parts(state), tools=app_tools)
+        return turn_state, replace(self._parts(turn_state), tools=app_tools)
 
     def _after_model(
         self,
@@ -352,7 +355,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         answer = next((m for m in reversed(state["messages"]) if isinstance(m, AIMessage)), None)
         if results and answer is not None and not answer.tool_calls:
             own = {"jump_to": "model"}  # LangChain would end a turn of invalid calls
-        left = archive_left_rounds(turn_state, runtime, self._parts(state))
+        left = archive_left_rounds(turn_state, runtime, self._parts(turn_state))
         if left:
             kept = {message.id for message in left["messages"]}
             there = messages_in_state(state["messages"])
@@ -363,12 +366,11 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             own["ebbtide_replaced"] = {name: replaced[name] for name in replaced.keys() & kept}
         if not update:
             return None
-        return {**repacked(update, turn_state, self._settings(runtime)), **own}
+        return {**self._repacked(update, turn_state, runtime), **own}
 
     def _asked(self, request: ModelRequest[Any]) -> tuple[TurnState, AgentParts]:
         """Return the state with the running turn whole, and the parts of a request."""
-        parts = self._parts_from(request)
-        return read_state(whole_turn(request.state), request.runtime, parts), parts
+        return self._read(request.state, request.runtime), self._parts_from(request)
 
     def _call(
         self,
@@ -406,21 +408,21 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         final_call = replace(call, limit=None) if ended else call
         update = with_message_ids(final_call.answered(response.result))
         shown = replace(response, result=update.pop("messages"))
-        before = read_state(whole_turn(request.state), request.runtime, call.parts)
+        before = self._read(request.state, request.runtime)
         whole = running(before)
         turn = [*(one for one in whole if not is_summary(one)), *shown.result]
         with CACHES:
             self._requests[call.state.get("nonce", "")] = call.parts
         replaced = update.pop("ebbtide_replaced", None)
-        update = repacked(update, before, call.settings)
+        update = repacked(update, self._initial.secret, before, call.settings)
         if replaced is not None:
             update["ebbtide_replaced"] = replaced
         return ExtendedModelResponse(shown, Command(update={**update, "ebbtide_turn": turn}))
 
     def _hand_over(self, request: ToolCallRequest, command: Command[Any]) -> None:
         """Commit the turn of an agent that hands over to another agent."""
-        raw, runtime = whole_turn(request.state), request.runtime
-        hand_over(unpacked(raw), runtime, request.tool_call, command, parts=self._parts(raw))
+        state, runtime = self._read(request.state, request.runtime), request.runtime
+        hand_over(state, runtime, request.tool_call, command, parts=self._parts(state))
 
     def _parts_from(self, request: ModelRequest[Any]) -> AgentParts:
         """Return the parts of the agent that sends a request."""
@@ -433,26 +435,26 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         parts |= {"model": own, "models": {**models, "anchor": own}}
         return replace(initial, **parts, system=request.system_prompt or "")
 
-    def _committed(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
+    def _committed(
+        self, state: TurnState, there: list[AnyMessage], runtime: Runtime[Any]
+    ) -> dict[str, Any]:
         """Commit the turn; return the update.
 
         A middleware before this one may have ended the run before the turn began. A turn that
         another middleware broke off is settled when the user's next message arrives.
         """
-        there, state = state["messages"], whole_turn(state)
-        parts, update = self._parts(state), cast("dict[str, Any]", {})
-        turn_state = read_state(state, runtime, parts)
-        if not_begun(state):
-            update = begin_turn(turn_state, runtime, parts=parts)
-            turn_state = state_after(turn_state, update)
+        parts, update, whole = self._parts(state), dict[str, Any](), state["messages"]
+        if not is_running(state) and split_messages(state).new:
+            update = begin_turn(state, runtime, parts=parts)
+            state = state_after(state, update)
         else:
             self._check_user(runtime)
-        said = running(turn_state) if unarchived(turn_state) else []
+        said = running(state) if unarchived(state) else []
         if not said or (unanswered(said) and not answered(said)):
             return update
         for node in (detect_references, decay, persist):
-            step = node(turn_state, runtime, parts=parts)
-            turn_state, update = state_after(turn_state, step), {**update, **step}
-        if state["messages"] != there:  # the state says what the archive says
-            update.setdefault("messages", Overwrite(state["messages"]))
+            step = node(state, runtime, parts=parts)
+            state, update = state_after(state, step), {**update, **step}
+        if whole != there:  # the state says what the archive says
+            update.setdefault("messages", Overwrite(whole))
         return update

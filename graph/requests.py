@@ -17,8 +17,7 @@ from ..memory.errors import SettingsError
 from ..memory.serialised import digest, stored_form
 from ..memory.tokens import count_messages
 from ..nodes.call_model import Call
-from ..nodes.turn.langchain_messages import messages_in_state
-from ..nodes.turn.state import unpacked, updated
+from ..nodes.turn.state import TurnState, updated
 
 _OF_MIDDLEWARE = frozenset({"lc_internal_call", "lc_source"})
 """Metadata of calls that LangChain's middleware makes for itself, as its selector of tools does."""
@@ -132,12 +131,14 @@ def rejoined(
     return [*messages[:begin], *whole]
 
 
-def whole_turn(state: Any) -> Any:
-    """Return the state with the running turn whole, as other middleware replaced messages."""
-    replaced, archived = state.get("ebbtide_replaced") or {}, unpacked(state).get("archived")
-    messages = messages_in_state(state.get("messages"))
-    messages = rejoined(messages, state.get("ebbtide_turn") or (), archived)
-    return {**state, "messages": [replaced.get(str(one.id), one) for one in messages]}
+def whole_turn(state: TurnState, values: Mapping[str, Any]) -> TurnState:
+    """Return the state with the running turn whole, as other middleware replaced messages.
+
+    `values` are the state as LangGraph has it.
+    """
+    turn, replaced = values.get("ebbtide_turn") or (), values.get("ebbtide_replaced") or {}
+    messages = rejoined(state.get("messages", []), turn, state.get("archived"))
+    return updated(state, {"messages": [replaced.get(str(one.id), one) for one in messages]})
 
 
 def is_summary(message: BaseMessage) -> bool:

@@ -18,13 +18,13 @@ _BORNE_OUT = {
 def put_right(efforts: Efforts, view: ArchiveView) -> tuple[Efforts, tuple[tuple[str, ...], ...]]:
     """Return the efforts as far as the archive bears them out, and what of the state had to change.
 
-    An effort is open only if it is open at the tip of `view`, expanded and listed only if it is
-    concluded; no turn is later than the tip's. What was taken out by hand, such as a summary, stays
-    out.
+    An effort is open only if it is open at the tip of `view` and after the events of the running
+    turn, expanded and listed only if it is concluded; no turn is later than the tip's. What was
+    taken out by hand, such as a summary, stays out.
     """
     named, last = [*{**efforts.open, **efforts.expanded, **efforts.summaries}], view.tip.turn
     status: dict[str, str] = {}
-    for effort in view.efforts_named(named, ()):
+    for effort in view.efforts_named(named, efforts.events):
         status[effort.id] = effort.status
     right, wrong = dict[str, Any](), list[tuple[str, ...]]()
     for field, (key, wanted) in _BORNE_OUT.items():

@@ -15,7 +15,6 @@ from ..memory.context.hints import dated, hinted
 from ..memory.dates import stamp
 from ..memory.efforts import Efforts, happened
 from ..memory.messages import answered, text
-from ..memory.put_right import put_right
 from ..memory.references import referenced
 from ..memory.salience.compress import outgrown
 from ..memory.settings import Settings
@@ -34,7 +33,7 @@ from .turn.parts import AgentParts
 from .turn.readable import all_readable
 from .turn.recovery import adopted_beside, commit_unfinished, recovered
 from .turn.session import session_of
-from .turn.state import TEXTS, Path, TurnState, efforts_of, updated
+from .turn.state import TurnState, efforts_of, updated
 from .turn.turn import correction, keep_view, memory_at, running_turn
 from .turn.updates import (
     efforts_update,
@@ -42,7 +41,6 @@ from .turn.updates import (
     plan_update,
     streamed_update,
     tip_of,
-    with_texts,
 )
 
 
@@ -70,7 +68,6 @@ def begin_turn(
         return {"messages": Overwrite(kept_in_state(archive, session, messages))}
     before, arrived, settled = _finish_earlier_run(state, runtime, parts, seen, window)
     view = seen.at(Tip(settled["persisted"], settled["tip"]))
-    settled |= _corrections(updated(before, settled), view, tip_of(state))
     efforts = _efforts_at_start(updated(before, settled), cleared=_is_cleared(state, arrived))
     if efforts.turn == 1 + before.get("adopted", 0):
         question = "\n".join(map(text, arrived.new))
@@ -142,28 +139,6 @@ def _end_answered_turn(
     return updated(
         state, {**streamed_update(work.efforts, ended.efforts, runtime), **plan_update(ended)}
     )
-
-
-def _corrections(state: TurnState, view: ArchiveView, read: Tip) -> dict[str, Any]:
-    """Return the update with the texts of the archive, and what it contradicts put right.
-
-    The texts in the state are of the tip at which it was read.
-    """
-    right, contradicted = put_right(efforts_of(state), view)
-    fresh, plan = efforts_update(with_texts(right, view, anew=True)), state.get("plan")
-    places: list[Path] = [*state.get("put_right", ()), *contradicted]
-    if read == view.tip:
-        places += [
-            (key, name, field)
-            for key, fields in TEXTS.items()
-            for name, entry in efforts_update(right)[key].items()
-            for field in fields
-            if field in entry and entry[field] != fresh[key][name].get(field)
-        ]
-    update = {**fresh, "put_right": tuple(dict.fromkeys(places))}
-    if plan and plan["after_turn"] > view.tip.turn:
-        update |= {"plan": None, "put_right": (*update["put_right"], ("plan",))}
-    return update
 
 
 def _is_cleared(state: TurnState, arrived: SplitInput) -> bool:

@@ -113,6 +113,11 @@ class AgentParts:
         return getattr(self.model if is_plain else base_of(self.model), "profile", None) or {}
 
     @memoized_property
+    def secret(self) -> bytes:
+        """What keys the digests of states; see `digest_of`."""
+        return self.archive.keyed_digest("state").encode()
+
+    @memoized_property
     def refused(self) -> frozenset[str]:
         """The kinds of attachments that the model does not take."""
         return refused_by(self.profile)

@@ -1,5 +1,7 @@
 """The graph's state: plain data and messages, small, so that checkpoints stay small."""
 
+import hmac
+import json
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from itertools import takewhile
@@ -264,7 +266,8 @@ class Bookkeeping(TypedDict, total=False):
     settings. `limit` is the size to which a context was cut that the provider of a model refused.
     `plan` is what the context shows, None to make it anew. `due`
     tells that an open effort must be compressed. `asked` maps the ids of the messages that began a
-    turn to the number of that turn.
+    turn to the number of that turn. `memory` is a digest of all that the nodes wrote, by which they
+    know it again; see `digest_of`.
     """
 
     archive: str
@@ -282,6 +285,7 @@ class Bookkeeping(TypedDict, total=False):
     events: list[Annotated[dict[str, Plain], AfterValidator(_valid_event)]]
     asked: dict[str, _Turn]
     archived: str
+    memory: str
 
 
 class _Readable(TypedDict, total=False):
@@ -394,6 +398,10 @@ ENTRIES: Mapping[Any, Any] = {
 """The keys whose values are entries of efforts."""
 
 _ORDER = (*Memory.__annotations__, *Bookkeeping.__annotations__)
+
+_DIGITS = 16
+"""Hexadecimal digits of the digest of a state, which is checked by chance and not by law."""
+
 _ADAPTERS: Mapping[type, TypeAdapter[Any]] = {
     kind: TypeAdapter(kind) for kind in (Memory, Bookkeeping)
 }
@@ -496,8 +504,24 @@ def efforts_of(state: Mapping[str, Any]) -> Efforts:
     )
 
 
-def unpacked(state: Mapping[str, Any]) -> TurnState:
+def digest_of(state: Mapping[str, Any], secret: bytes) -> str:
+    """Return a digest of memory and bookkeeping, "" if somebody put in what is no plain data.
+
+    A secret keys it, so that nobody else can write a state that the nodes do not check. A state
+    with another digest is no error: it is checked and put right.
+    """
+    try:
+        written = json.dumps([state.get(key) for key in _ORDER[:-1]])
+    except (TypeError, ValueError, RecursionError):
+        return ""
+    return hmac.digest(secret, written.encode(), "sha256").hex()[:_DIGITS]
+
+
+def unpacked(state: Mapping[str, Any], secret: bytes = b"") -> TurnState:
     """Return the state as nodes and commands read it, without the application's own keys.
+
+    What the nodes themselves wrote, by its digest with a `secret`, is not checked again. Only such
+    a state has a digest.
 
     >>> unpacked({"messages": [], "turn": 9, "memory": {"turn": 2}, "bookkeeping": {"due": True}})
     {'messages': [], 'turn': 2, 'due': True}
@@ -507,9 +531,16 @@ def unpacked(state: Mapping[str, Any]) -> TurnState:
         own["messages"] = messages_in_state(own["messages"])
     if "todos" in state:  # the application's, as LangChain's TodoListMiddleware keeps them
         own["todos"] = state["todos"]
-    bookkeeping, _ = valid(state.get("bookkeeping", {}), Bookkeeping)
-    edited, wrong = state.get("memory"), list[Path]()
+    edited, kept = state.get("memory"), state.get("bookkeeping")
     edited = edited if isinstance(edited, dict) else {}
+    if secret and isinstance(kept, dict) and kept.get("memory"):
+        both = {**edited, **kept}
+        written = {key: both[key] for key in _ORDER if key in both}
+        if kept["memory"] == digest_of(written, secret):
+            return cast("TurnState", own | written)
+    bookkeeping, _ = valid(kept, Bookkeeping)
+    bookkeeping.pop("memory", None)
+    wrong = list[Path]()
     turn, persisted = edited.get("turn", 0), bookkeeping.get("persisted")
     is_wrong = type(turn) is not int or turn not in {persisted, (persisted or 0) + 1}
     if "turn" in edited and persisted is not None and is_wrong:
@@ -544,15 +575,14 @@ def state_after(state: TurnState, update: Mapping[str, Any]) -> TurnState:
 
 def repacked(
     update: Mapping[str, Any],
+    secret: bytes,
     before: Mapping[str, Any] | None = None,
     settings: Settings | None = None,
 ) -> dict[str, Any]:
     """Return a node's update for the graph, with the keys that differ from `before`.
 
-    How many turns logs and summaries have left is by the `settings`.
-
-    >>> repacked({"turn": 2, "tip": "ab", "banners": [], "messages": []}, {"banners": []})
-    {'messages': [], 'memory': {'turn': 2}, 'bookkeeping': {'tip': 'ab'}}
+    How many turns logs and summaries have left is by the `settings`. The digest of the state after
+    it is keyed with the `secret`.
     """
     read: Mapping[str, Any] = before or {}
     wrong = {path[0] for path in read.get("put_right", ())}
@@ -565,14 +595,19 @@ def repacked(
         counted = counted_down(efforts_of(after), settings or Settings())
         left = {"expanded": dict(counted.expanded), "summaries": dict(counted.summaries)}
         update = {**update, **{key: value for key, value in left.items() if key in after}}
-    new = {key: v for key, v in update.items() if key not in old or _differ(v, old[key])}
+    new = {
+        key: value
+        for key, value in update.items()
+        # The order of keys counts too: an anchor is shown in it.
+        if key not in old
+        or value != old[key]
+        or (isinstance(value, dict) and [*value] != [*old[key]])
+    }
     packed = {key: value for key, value in update.items() if key in CHANNELS}
+    new["memory"] = digest_of({**read, **new}, secret)
+    if new["memory"] == read.get("memory"):
+        del new["memory"]
     for channel, kind in (("memory", Memory), ("bookkeeping", Bookkeeping)):
         if changed := {key: new[key] for key in kind.__annotations__ if key in new}:
             packed[channel] = changed
     return packed
-
-
-def _differ(new: Any, old: Any) -> bool:
-    """Tell whether two values differ, also in the order of keys, in which an anchor is shown."""
-    return bool(new != old) or (isinstance(new, dict) and [*new] != [*old])

@@ -21,6 +21,7 @@ from ...memory.errors import ArchiveError, InputError, SessionNotFoundError
 from ...memory.fences import Fences
 from ...memory.locks import CACHES
 from ...memory.messages import answered
+from ...memory.put_right import put_right
 from ...memory.recalled import restored, stored
 from ...memory.running_turn import Turn
 from ...memory.serialised import stored_form
@@ -198,15 +199,15 @@ def correction(state: TurnState) -> tuple[str, ...]:
 def read_state(
     values: Mapping[str, Any], runtime: Runtime[Settings], parts: AgentParts
 ) -> TurnState:
-    """Return the state as nodes read it, what is wrong in its memory as the archive has it.
+    """Return the state as nodes read it; if somebody edited it, put right from the archive.
 
     What the archive does not have either has its default. A banner names each place.
     """
-    state = unpacked(values)
-    if not (wrong := state.get("put_right")):
+    state, tip = unpacked(values, parts.secret), Tip()
+    if state.get("memory") or not (values.get("memory") or values.get("bookkeeping")):
         return state
-    session = session_of(state, runtime, parts.settings_of(runtime.context))
-    view = view_at(parts.archive, session, tip_of(state))
+    session, tip = session_of(state, runtime, parts.settings_of(runtime.context)), tip_of(state)
+    view, wrong = view_at(parts.archive, session, tip), [*state.get("put_right", ())]
     saved: dict[str, Any] = dict(unpacked(view.past.saved() or {}))
     keys, now = (*TEXTS, "anchor"), cast("dict[str, Any]", state)
     right: dict[str, Any] = {key: {**now.get(key, {})} for key in keys}
@@ -225,9 +226,25 @@ def read_state(
             right[str(key)][name] = value
     if ("active_effort",) in wrong and saved.get("active_effort") in right["open_efforts"]:
         right["active_effort"] = saved["active_effort"]
+    state = updated(state, right)
+    if tip.id and view.past.tip is None:  # `begin_turn` finds out where it goes on
+        return updated(state, {"put_right": tuple(wrong)})
+    efforts, contradicted = put_right(efforts_of(state), view)
+    read, fresh = efforts_update(efforts), efforts_update(with_texts(efforts, view, anew=True))
+    wrong += contradicted
+    wrong += [
+        (key, name, field)
+        for key, fields in TEXTS.items()
+        for name, entry in read[key].items()
+        for field in fields
+        if field in entry and entry[field] != fresh[key][name].get(field)
+    ]
+    if (plan := state.get("plan")) and plan["after_turn"] > state.get("turn", 0):
+        fresh["plan"] = None
+        wrong.append(("plan",))
+    state = updated(state, {**fresh, "put_right": tuple(dict.fromkeys(wrong))})
     banners = dict.fromkeys([*state.get("banners", ()), *correction(state)])
-    efforts = with_texts(efforts_of(updated(state, right)), view)
-    return updated(state, {**right, **efforts_update(efforts), "banners": [*banners]})
+    return updated(state, {"banners": [*banners]})
 
 
 def running(state: TurnState) -> list[BaseMessage]:

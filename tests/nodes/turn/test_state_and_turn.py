@@ -18,6 +18,7 @@ from ebbtide.nodes.turn.turn import running, turn_to_store
 from ebbtide.nodes.turn.updates import commit_update, efforts_update, tip_of
 from tests.doubles import call
 
+KEY = b"key"
 ANN = Settings(user_id="ann")
 MESSAGES: list[Any] = [
     HumanMessage("one", id="1"),
@@ -134,19 +135,27 @@ def test_a_turn_is_done_if_it_ends_in_an_answer(last: BaseMessage, status: str) 
 
 
 def test_a_state_is_packed_as_it_was() -> None:
-    """Unpacking and packing again gives the same memory, with nothing to say of no change."""
+    """Unpacking and packing again gives the same memory, with nothing to say of no change.
+
+    What the nodes wrote is known by its digest, in the same archive, until somebody edits it.
+    """
     memory: Any = {"turn": 2, "anchor": {"a": "b"}}
     values = {"messages": [], "memory": memory, "bookkeeping": {"due": True, "window": None}}
-    state = unpacked(values)
+    packed = repacked(unpacked(values), KEY)
+    state = unpacked(packed, KEY)
+    edited = {**packed, "memory": {**memory, "turn": 3}}
 
-    assert repacked(state) == values
-    assert repacked(state, state) == {"messages": []}
+    assert packed.pop("bookkeeping") == {"due": True, "window": None, "memory": state["memory"]}
+    assert packed == {"messages": [], "memory": memory}
+    assert repacked(state, KEY, state) == {"messages": []}
+    assert "memory" not in unpacked(edited, KEY)
+    assert "memory" not in unpacked(packed, b"another key")
 
 
 def test_another_order_is_a_change() -> None:
     """The fields of the anchor are shown in their order."""
     state = {"anchor": {"a": "1", "b": "2"}}
 
-    update = repacked({"anchor": {"b": "2", "a": "1"}}, state)
+    update = repacked({"anchor": {"b": "2", "a": "1"}}, KEY, state)
 
     assert [*update["memory"]["anchor"]] == ["b", "a"]
