@@ -13,7 +13,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.runtime import get_runtime
+from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import Send
 from pydantic import TypeAdapter
 
@@ -51,7 +51,7 @@ from ..nodes.turn.state import (
     unpacked,
     without_reserved,
 )
-from ..nodes.turn.turn import read_state
+from ..nodes.turn.turn import corrected
 from ..nodes.turn.updates import tip_of
 from .hand_over import leaving
 
@@ -187,23 +187,23 @@ class Node(Runnable[Any, Any]):
     def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:  # noqa: A002 (LangGraph's name)
         """Run the sync function."""
         del config
-        runtime = get_runtime(Settings)
-        state = read_state(input, runtime, self._parts)
+        state, runtime = self._read(input)
         update = self._sync(state, runtime, parts=self._parts)
-        return self._repacked(update, state, runtime.context)
+        return repacked(update, self._parts, state, runtime.context)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:  # noqa: A002 (LangGraph's name)
         """Run the async function."""
         if self._async is None:
             return await super().ainvoke(input, config)
-        runtime = get_runtime(Settings)
-        state = read_state(input, runtime, self._parts)
+        state, runtime = self._read(input)
         update = await self._async(state, runtime, parts=self._parts)
-        return self._repacked(update, state, runtime.context)
+        return repacked(update, self._parts, state, runtime.context)
 
-    def _repacked(self, update: Any, state: Mapping[str, Any], context: object) -> dict[str, Any]:
-        settings = resolve(context, self._parts.settings)
-        return repacked(update, self._parts.secret, state, settings)
+    def _read(self, values: Any) -> tuple[TurnState, Runtime[Settings]]:
+        runtime, state = get_runtime(Settings), unpacked(values, self._parts.secret)
+        if not state.get("memory"):
+            state = corrected(state, runtime, self._parts)
+        return state, runtime
 
 
 def _last_round(messages: Sequence[BaseMessage]) -> tuple[AIMessage, list[ToolMessage]]:

@@ -51,8 +51,8 @@ from ..nodes.turn.arrivals import split_messages, unarchived
 from ..nodes.turn.langchain_messages import messages_in_state
 from ..nodes.turn.parts import AgentParts
 from ..nodes.turn.session import session_of
-from ..nodes.turn.state import TurnState, repacked, state_after, updated
-from ..nodes.turn.turn import archive_left_rounds, read_state, running
+from ..nodes.turn.state import TurnState, repacked, state_after, unpacked, updated
+from ..nodes.turn.turn import archive_left_rounds, corrected, running
 from ..nodes.turn.updates import is_running
 from .agent import build_memory_graph, tool_parts
 from .agent_state import (
@@ -322,12 +322,13 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     def _read(self, values: Mapping[str, Any], runtime: Any) -> TurnState:
         """Return the state with the running turn whole."""
-        return whole_turn(read_state(values, runtime, self._initial), values)
+        state = unpacked(values, self._initial.secret)
+        return whole_turn(corrected(state, runtime, self._initial), values)
 
     def _repacked(
         self, update: Mapping[str, Any], before: TurnState, runtime: Runtime[Any]
     ) -> dict[str, Any]:
-        return repacked(update, self._initial.secret, before, self._settings(runtime))
+        return repacked(update, self._initial, before, runtime.context)
 
     def _memory_calls(
         self, state: MemoryAgentState, runtime: Runtime[Any]
@@ -414,7 +415,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         with CACHES:
             self._requests[call.state.get("nonce", "")] = call.parts
         replaced = update.pop("ebbtide_replaced", None)
-        update = repacked(update, self._initial.secret, before, call.settings)
+        update = repacked(update, self._initial, before, call.settings)
         if replaced is not None:
             update["ebbtide_replaced"] = replaced
         return ExtendedModelResponse(shown, Command(update={**update, "ebbtide_turn": turn}))

@@ -20,7 +20,7 @@ from ..nodes.call_model import Call
 from ..nodes.turn.caching import BREAKPOINT, KEY, caches_on_request, with_breakpoint
 from ..nodes.turn.parts import AgentParts, takes_tools, unwrapped
 from ..nodes.turn.state import TurnState, updated
-from ..nodes.turn.turn import running
+from ..nodes.turn.turn import running, running_turn
 from .agent_state import check_messages, question_of
 from .requests import (
     Gate,
@@ -46,7 +46,7 @@ def call_of(
     check_messages(state)
     whole = parts.settings_of(runtime.context)
     check_budget(whole, *parts.sizes(whole))
-    settings = parts.run_settings(runtime, state)
+    settings = running_turn(state, runtime, parts).run.settings
     state.pop("context", None)  # the application's own
     turn = {str(message.id): message for message in running(state)}
     done = changes(raw["messages"], request.messages)

@@ -69,22 +69,30 @@ class Run:
         count: Counts the tokens of a text.
         fences: Those of the session.
         fixed: The tokens of the system message and the tool schemas.
+        room: The tokens that the budget leaves beside these.
         short: Tokens of the budget that a call of this run may not have.
         refused: The kinds of attachments that the model does not take.
         provider: Who serves the model.
         embedder: With one, searches go by meaning too.
         laid_out: Caches committed turns as sent, and as laid out in the context.
+        given: What it was made from: a run of another agent, or with other settings, has its own.
     """
 
     settings: Settings
     count: TokenCounter
     fences: Fences
     fixed: int = 0
+    room: int = 0
     short: int = 0
     refused: frozenset[str] = frozenset()
     provider: str = ""
     embedder: Embedder | None = None
     laid_out: LaidOut = field(default_factory=laid_out_cache)
+    given: tuple[Any, ...] = ()
+
+
+Converted: TypeAlias = tuple[BaseMessage, Mapping[str, Any], BaseMessage]
+"""A message, the fields that it had, and the message that the archive stores for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +112,13 @@ class Turn:
         now: The time, "" for none, and then no "yesterday" is read.
         application: What the application said in system messages.
         todos: Its open to-dos, as JSON.
+        packed: The plan as the state has it, and unpacked.
+        key: The session, the tip and the nonce, by which the next node finds it.
+        began: When a node first loaded it. What other runs commit later is said at the same time.
+        read_at: When the past was read last, by the clock of the process.
+        converted: Its messages in the state, by their identity.
+        part: The id of the last part of it in the archive, "" for none.
+        left: The messages that left the state up to that part, as they were sent.
     """
 
     run: Run
@@ -118,6 +133,13 @@ class Turn:
     now: str = ""
     application: Application = field(default_factory=Application)
     todos: str = ""
+    packed: tuple[Any, Plan | None] = (None, None)
+    key: tuple[Any, ...] = ()
+    began: str = ""
+    read_at: float = 0.0
+    converted: Mapping[int, Converted] = field(default_factory=dict)
+    part: str = ""
+    left: tuple[BaseMessage, ...] = ()
 
     @property
     def short(self) -> int:

@@ -34,7 +34,7 @@ from .turn.readable import all_readable
 from .turn.recovery import adopted_beside, commit_unfinished, recovered
 from .turn.session import session_of
 from .turn.state import TurnState, efforts_of, updated
-from .turn.turn import correction, keep_view, memory_at, running_turn
+from .turn.turn import correction, memory_at, running_turn
 from .turn.updates import (
     efforts_update,
     is_running,
@@ -81,16 +81,15 @@ def begin_turn(
     update |= {"messages": kept_in_state(archive, session, messages)}
     update |= {"archive": archive.id, "nonce": nonce, "part": "", "references": []}
     after = updated(before, update)
-    keep_view(view, after, parts)
-    begun = _plan_and_notes(after, runtime, parts)
+    begun = _plan_and_notes(after, runtime, parts, view)
     return {**update, **begun, "messages": Overwrite(update["messages"])}
 
 
 def _plan_and_notes(
-    state: TurnState, runtime: Runtime[Settings], parts: AgentParts
+    state: TurnState, runtime: Runtime[Settings], parts: AgentParts, view: ArchiveView
 ) -> dict[str, Any]:
     """Return the update of the turn's efforts, day, hints and plan, and whether a pass is due."""
-    read, now = running_turn(state, runtime, parts), stamp()
+    read, now = running_turn(state, runtime, parts, view), stamp()
     known = not read.view.session.anonymous
     related = partial(parts.related, read.view, runtime=runtime) if known else None
     work = before_turn(replace(read, now=now, related=related), now)

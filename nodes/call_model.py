@@ -157,11 +157,13 @@ class Call:
             update = assembled(state, runtime, parts)
             context = update.pop("context")
             update = {} if update["sent"] == state.get("sent") else update
-        settings = parts.run_settings(runtime, state)
+        work = running_turn(state, runtime, parts)
+        settings = work.run.settings
         if refused := parts.limit_of(runtime, state):
             update["limit"] = refused
         limit = settings.max_tool_rounds
-        if limit is not None and _rounds(state, runtime, parts) < limit:
+        called = [one for one in work.view.running.messages if one.type == "ai" and calls(one)]
+        if limit is not None and len(called) < limit:
             limit = None
         purpose, started = (
             {**trace_metadata(state), "ebbtide_purpose": "answer"},
@@ -310,12 +312,6 @@ class Call:
         if (plan := state.get("plan")) and efforts.anchor != before.anchor:
             update["plan"] = keeping_anchor(plan, before.anchor)
         return _noted(answer.model_copy(update={"content": content}), raw=raw), update
-
-
-def _rounds(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> int:
-    """Count the answers of the running turn that call tools, those that left included."""
-    messages = running_turn(state, runtime, parts).view.running.messages
-    return sum(message.type == "ai" and bool(calls(message)) for message in messages)
 
 
 def _noted(answer: AIMessage, **own: Any) -> AIMessage:

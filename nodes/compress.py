@@ -3,6 +3,8 @@
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
+from math import inf
 from typing import Any
 
 from langgraph.runtime import Runtime
@@ -23,7 +25,7 @@ from .ask import Models, QuestionCost, adrive, drive
 from .turn.parts import AgentParts
 from .turn.state import TurnState
 from .turn.tracing import trace_metadata
-from .turn.turn import expire_view, key_of, running_turn
+from .turn.turn import hold, running_turn
 from .turn.updates import streamed_update, with_costs
 
 _log = logging.getLogger("ebbtide.compression")
@@ -75,7 +77,7 @@ def _steps(
         reason = f"{type(error).__name__}: {error}"
         _log.warning("%r was not compressed: %s", effort, reason)
         after, status = failed(work, effort, reason), "failed"
-    expire_view(key_of(state, runtime, work.run.settings), parts)
+    hold(replace(work, read_at=-inf), parts)  # the next node reads what was stored
     tell({"compression": {"effort": effort, "status": status}})
     update = streamed_update(work.efforts, with_costs(after, costs).efforts, runtime)
     return {**update, "due": False}

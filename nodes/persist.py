@@ -26,7 +26,7 @@ from .turn.parts import AgentParts
 from .turn.recovery import commit
 from .turn.state import TurnState
 from .turn.tracing import spanned
-from .turn.turn import key_of, left_rounds, running, running_turn, turn_to_store
+from .turn.turn import left_rounds, running, running_turn, turn_to_store
 from .turn.updates import commit_update, tip_of
 
 _log = logging.getLogger("ebbtide.embeddings")
@@ -44,9 +44,9 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
     events = (*fixed, *language_event(work.run.settings.language))
     turn = _committed(state, messages, work.view, parts, events)
     with CACHES:
-        cache = parts.turn_caches.pop(key_of(state, runtime, work.run.settings), None)
+        parts.turns.pop(work.key, None)
     stored: dict[str, Any] = {"fixed": fixed[0]["digest"]} if fixed else {}
-    if cache is not None and (line := _at_once(turn, cache.began)):
+    if line := _at_once(turn, work.began):
         runtime.stream_writer({"banner": line})
         stored["banners"] = [*work.efforts.banners, line]
     if (smaller := archived(state["messages"])) is not None:

@@ -80,7 +80,7 @@ def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) 
     if tip is None:
         raise SessionNotFoundError(session.thread)
     state = state_at(archive, session, tip, settings.earlier_turns + 1)
-    new_config = place.seed(latest, repacked(state, place.parts.secret, None, settings))
+    new_config = place.seed(latest, repacked(state, place.parts, None, settings))
     configurable = {**latest["configurable"], **new_config["configurable"]}
     return {**new_config, "configurable": configurable}
 
@@ -163,7 +163,7 @@ def _back_to_adopted(thread: Thread, config: RunnableConfig) -> int:
     last = thread.turn - 1
     tip = Tip(last, archive.load(thread.session, tip_of(thread.state)).ids([last])[last])
     state = state_at(archive, thread.session, tip, settings.earlier_turns + 1)
-    thread.place.seed(config, repacked(state, thread.parts.secret, None, settings))
+    thread.place.seed(config, repacked(state, thread.parts, None, settings))
     return tip.turn
 
 

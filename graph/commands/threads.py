@@ -335,7 +335,7 @@ class Thread:
 
     def changed(self, **update: Any) -> dict[str, Any]:
         """Return the update of the state with these changes of its memory, empty without any."""
-        return repacked(update, self.parts.secret, self.state, self.settings)
+        return repacked(update, self.parts, self.state, self.settings)
 
     def with_command(self) -> dict[str, Any]:
         """Commit the command that waits in the state, and return the memory's channels after it."""
@@ -402,7 +402,7 @@ def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> T
     if not place.path or "tip" in thread.state:
         return thread
     state = remembered(thread.state, place.parts.archive, thread.session, 1)
-    return replace(thread, values=repacked(state, thread.parts.secret, None, thread.settings))
+    return replace(thread, values=repacked(state, thread.parts, None, thread.settings))
 
 
 def _chosen(config: RunnableConfig) -> Mapping[str, Any]:

@@ -302,7 +302,7 @@ def _replace_checkpoints(thread: Thread, saver: Saver, turn: int) -> tuple[str, 
     window = {} if last_known.get("window") is None else {"window": last_known["window"]}
     values = place.graph.get_state(config).values
     foreign = {key: value for key, value in values.items() if key not in _OWN_KEYS}
-    values = {**foreign, **repacked({**state, **window}, parts.secret, None, parts.settings)}
+    values = {**foreign, **repacked({**state, **window}, parts)}
     parts.archive.reseed(session, thread.tip)
     not_erased = replace_all(place, saver, config, values)
     # Without memory and messages, only the reseeding tells where the thread continues.

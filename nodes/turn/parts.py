@@ -24,7 +24,7 @@ from ...memory.archive.protocol import Archive
 from ...memory.attention.law import Attention
 from ...memory.attention.surfacing import Attended
 from ...memory.blocks import refused_by
-from ...memory.context.budget import LEAST_ROOM, Part, fixed_parts, instructions
+from ...memory.context.budget import LEAST_ROOM, Part, fixed_parts, instructions, room
 from ...memory.efforts import Efforts
 from ...memory.errors import AttentionError, SettingsError
 from ...memory.fences import Fences
@@ -61,7 +61,7 @@ in that call, as it would be in a call that was sent just before. A slower answe
 """
 
 
-@dataclass(frozen=True)  # without slots: `cachedmethod` needs a `__dict__`
+@dataclass(frozen=True, eq=False)  # without slots: `cachedmethod` needs a `__dict__`
 class AgentParts:
     """The agent's parts; `models` answer the memory's questions, by their purpose.
 
@@ -71,7 +71,7 @@ class AgentParts:
     `short` are those of the budget that one call alone may not have.
     `system` is the application's part of the system message. `attention` is a cache in front of
     the archive's. `fixed` has the tokens of system message and tools if only the caller knows them.
-    `turn_caches` has a `TurnCache` for each turn that runs, loaded once for all its nodes.
+    `turns` are those that run, for their next nodes, by session, tip and nonce.
     `limits` has the last limit of each thread: a run that fails leaves none in the state.
     `provider` serves the model.
     `given` are the purposes for which the application gave a model, and `load` makes one by name.
@@ -98,7 +98,7 @@ class AgentParts:
     load: Callable[[str], BaseChatModel] = init_chat_model
     keywords: KeywordCache = field(default_factory=KeywordCache)
     laid_out: LaidOut = field(default_factory=laid_out_cache)
-    turn_caches: LRUCache[Any, Any] = field(default_factory=lambda: LRUCache(CACHED_TURNS))
+    turns: LRUCache[Any, Any] = field(default_factory=lambda: LRUCache(CACHED_TURNS))
     limits: LRUCache[Any, Any] = field(default_factory=lambda: LRUCache(CACHED_TURNS))
     provider: str = field(init=False)
 
@@ -135,33 +135,34 @@ class AgentParts:
         self.keywords.clear()
         with CACHES:
             self.laid_out.clear()
-            self.turn_caches.clear()
+            self.turns.clear()
 
-    def run_settings(self, runtime: Runtime[Settings], state: Mapping[str, Any]) -> Settings:
-        """Return the settings of a run in a thread; see `settings_of`.
+    def run(self, context: object, given: tuple[Any, ...], fences: Fences) -> Run:
+        """Return what the nodes of a run have in common; see `settings_of`.
 
-        A context is no larger than what the provider of this model refused earlier in the thread.
+        Of what is `given`, the thread's window and limit come last: a context is no larger than
+        what the provider of this model refused earlier in the thread.
         """
-        settings = self.settings_of(runtime.context, state.get("window"))
-        if limit := self.limit_of(runtime, state):
+        *_, window, limit = given
+        settings = self.settings_of(context, window)
+        if limit:
             # The instructions may have grown since.
             floor = sum(self.sizes(settings)) + LEAST_ROOM
             fitting = min(settings.context_budget, max(floor, limit["tokens"]))
             settings = settings.model_copy(update={"context_budget": fitting})
-        return settings
-
-    def run(self, settings: Settings, fences: Fences) -> Run:
-        """Return what a run with these settings has in common."""
+        fixed = sum(self.sizes(settings))
         return Run(
             settings,
             self.count,
             fences,
-            fixed=sum(self.sizes(settings)),
+            fixed=fixed,
+            room=room(settings.context_budget, fixed),
             short=self.short,
             refused=self.refused,
             provider=self.provider,
             embedder=self.embedder,
             laid_out=self.laid_out,
+            given=given,
         )
 
     def limit_of(self, runtime: Runtime[Settings], state: Mapping[str, Any]) -> Mapping[str, Any]:

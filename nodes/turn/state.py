@@ -30,9 +30,10 @@ from ...memory.efforts import Efforts
 from ...memory.errors import SettingsError, ToolError
 from ...memory.names import numbers
 from ...memory.references import ReferenceKind
-from ...memory.settings import Settings
+from ...memory.settings import resolve
 from ...memory.turn import Tip
 from .langchain_messages import messages_in_state
+from .parts import AgentParts
 
 Plain: TypeAlias = Annotated[Any, GetPydanticSchema(lambda _, handler: handler(JsonValue))]
 """What JSON can hold."""
@@ -575,14 +576,13 @@ def state_after(state: TurnState, update: Mapping[str, Any]) -> TurnState:
 
 def repacked(
     update: Mapping[str, Any],
-    secret: bytes,
+    parts: AgentParts,
     before: Mapping[str, Any] | None = None,
-    settings: Settings | None = None,
+    context: object = None,
 ) -> dict[str, Any]:
     """Return a node's update for the graph, with the keys that differ from `before`.
 
-    How many turns logs and summaries have left is by the `settings`. The digest of the state after
-    it is keyed with the `secret`.
+    How many turns logs and summaries have left is by the settings of the run's `context`.
     """
     read: Mapping[str, Any] = before or {}
     wrong = {path[0] for path in read.get("put_right", ())}
@@ -592,7 +592,7 @@ def repacked(
     old = {key: value for key, value in read.items() if key not in wrong}
     if any(update.get(key, old.get(key)) != old.get(key) for key in _COUNTED):
         after = {**read, **update}
-        counted = counted_down(efforts_of(after), settings or Settings())
+        counted = counted_down(efforts_of(after), resolve(context, parts.settings))
         left = {"expanded": dict(counted.expanded), "summaries": dict(counted.summaries)}
         update = {**update, **{key: value for key, value in left.items() if key in after}}
     new = {
@@ -604,7 +604,7 @@ def repacked(
         or (isinstance(value, dict) and [*value] != [*old[key]])
     }
     packed = {key: value for key, value in update.items() if key in CHANNELS}
-    new["memory"] = digest_of({**read, **new}, secret)
+    new["memory"] = digest_of({**read, **new}, parts.secret)
     if new["memory"] == read.get("memory"):
         del new["memory"]
     for channel, kind in (("memory", Memory), ("bookkeeping", Bookkeeping)):

@@ -2,8 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from math import inf
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any, cast
 
@@ -13,26 +12,36 @@ from langgraph.runtime import Runtime
 from ...memory.application import Application, in_effect, open_todos
 from ...memory.archive.protocol import Archive
 from ...memory.banners import banner_of
-from ...memory.context.budget import LEAST_ROOM, TURN_SHARE, room
+from ...memory.context.budget import LEAST_ROOM, TURN_SHARE
 from ...memory.context.plan import Plan
 from ...memory.context.rounds import left_until
 from ...memory.dates import stamp
+from ...memory.efforts import EMPTY
 from ...memory.errors import ArchiveError, InputError, SessionNotFoundError
-from ...memory.fences import Fences
 from ...memory.locks import CACHES
 from ...memory.messages import answered
 from ...memory.put_right import put_right
 from ...memory.recalled import restored, stored
-from ...memory.running_turn import Turn
+from ...memory.running_turn import Converted, Turn
 from ...memory.serialised import stored_form
-from ...memory.settings import Settings
+from ...memory.settings import Settings, resolve
 from ...memory.spans import event_of
 from ...memory.state_block import as_stored, calls_sent
 from ...memory.turn import Event, Part, Session, StoredTurn, Tip, first_round, memberships
 from ...memory.view import ArchiveView, fences_of, view_at
 from .parts import READ_CACHE_SECONDS, AgentParts
 from .session import session_of
-from .state import ENTRIES, TEXTS, Bookkeeping, Memory, TurnState, efforts_of, unpacked, updated
+from .state import (
+    CHANNELS,
+    ENTRIES,
+    TEXTS,
+    Bookkeeping,
+    Memory,
+    TurnState,
+    efforts_of,
+    unpacked,
+    updated,
+)
 from .updates import efforts_update, not_aged, tip_of, tip_update, with_texts
 
 _log = logging.getLogger("ebbtide.archive")
@@ -47,77 +56,6 @@ _SAVED = frozenset(
     }
 )
 """Keys of the state that are saved with a turn; the others are columns of its row, or of a run."""
-
-
-@dataclass(frozen=True, slots=True)
-class TurnKey:
-    """By what a node knows the turn that it runs in: its session, its tip and its nonce."""
-
-    session: Session
-    tip: Tip
-    nonce: str
-
-
-@dataclass(slots=True)
-class TurnCache:
-    """What the nodes of a turn share: the view of its past, its session's fences, conversions.
-
-    It is in no channel, so that no client is streamed it. Where it is missing, as in a run that was
-    resumed in another process, the next node loads it again.
-    """
-
-    view: ArchiveView
-    fences: Fences
-    read_at: float = field(default_factory=monotonic)
-    """When the view was loaded; see `READ_CACHE_SECONDS`."""
-    began: str = field(default_factory=stamp)
-    """When it was loaded: what is committed to its session meanwhile was said at the same time."""
-    left: dict[str, tuple[BaseMessage, ...]] = field(default_factory=dict)
-    """Messages that left the state, as they were sent, by the id of the last part of them."""
-    _stored: dict[int, tuple[BaseMessage, dict[str, Any], BaseMessage]] = field(
-        default_factory=dict
-    )
-    _plan: tuple[Any, Plan | None] | None = None
-
-    def plan(self, packed: Mapping[str, Any] | None) -> Plan | None:
-        """Return the plan of the state; the nodes unpack it again only where it changed."""
-        known = self._plan
-        if known is None or known[0] != packed:
-            known = self._plan = packed, Plan.unpacked(packed)
-        return known[1]
-
-    def seen(self) -> ArchiveView:
-        """Return the view of what was committed before the turn, loaded again now and then."""
-        if (now := monotonic()) - self.read_at > READ_CACHE_SECONDS:
-            self.view, self.read_at = (
-                view_at(self.view.archive, self.view.session, self.view.tip),
-                now,
-            )
-        return self.view
-
-    def keep_left(
-        self, part: str, left: tuple[BaseMessage, ...], leaving: Sequence[BaseMessage]
-    ) -> None:
-        """Keep the messages that left up to a part, and drop those that are leaving now."""
-        self.left[part] = left
-        for message in leaving:
-            self._stored.pop(id(message), None)
-
-    def stored(self, messages: Sequence[BaseMessage]) -> tuple[BaseMessage, ...]:
-        """Return the running messages as the archive stores them, each converted once.
-
-        A message that was changed meanwhile is converted again.
-        """
-        plain = []
-        for message in messages:
-            entry = self._stored.get(id(message))
-            fields = vars(message)
-            if entry is None or entry[0] is not message or entry[1] != fields:
-                (converted,) = as_stored(stored_form([message]))
-                # The message is kept too, so that no other one gets its id meanwhile.
-                entry = self._stored[id(message)] = message, dict(fields), converted
-            plain.append(entry[2])
-        return tuple(plain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,15 +134,12 @@ def correction(state: TurnState) -> tuple[str, ...]:
     return (banner_of("put_right", places=", ".join(places)),) if places else ()
 
 
-def read_state(
-    values: Mapping[str, Any], runtime: Runtime[Settings], parts: AgentParts
-) -> TurnState:
-    """Return the state as nodes read it; if somebody edited it, put right from the archive.
+def corrected(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> TurnState:
+    """Return the state as nodes read it, put right from the archive if somebody edited it.
 
     What the archive does not have either has its default. A banner names each place.
     """
-    state, tip = unpacked(values, parts.secret), Tip()
-    if state.get("memory") or not (values.get("memory") or values.get("bookkeeping")):
+    if state.get("memory") or state.keys() <= CHANNELS | {"todos"}:
         return state
     session, tip = session_of(state, runtime, parts.settings_of(runtime.context)), tip_of(state)
     view, wrong = view_at(parts.archive, session, tip), [*state.get("put_right", ())]
@@ -301,74 +236,116 @@ def command_to_store(state: TurnState) -> StoredTurn:
     return StoredTurn(turn, (), stamp(), events=events, status="command", state=after, nonce=nonce)
 
 
-def load_cache(state: TurnState, parts: AgentParts, session: Session) -> TurnCache:
-    """Load what the nodes of a turn share from the archive.
+def load_turn(
+    state: TurnState,
+    runtime: Runtime[Settings],
+    parts: AgentParts,
+    view: ArchiveView | None = None,
+) -> Turn:
+    """Return the turn of a state from what the archive has, without running messages.
 
-    Raises `SessionNotFoundError` if the thread is another user's, or has no such turn.
+    What the last node of the same turn loaded is taken from `AgentParts.turns`, but the state from
+    the one given: a run that goes back inside a turn does not see what later nodes made of it.
+    Where it is missing, as in a run that was resumed in another process, it is loaded again, if no
+    `view` is given. Raises `SessionNotFoundError` if the thread is another user's, or has no such
+    turn.
     """
-    archive = parts.archive
-    tip = tip_of(state)
-    view = view_at(archive, session, tip)
-    if view.past.owner == "other" or (tip.id and view.past.tip is None):
-        raise SessionNotFoundError(session.thread)
-    return TurnCache(view, fences_of(archive, session, parts.count))
-
-
-def key_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -> TurnKey:
-    """Return by what the nodes of a run know the turn that they run in."""
-    return TurnKey(session_of(state, runtime, settings), tip_of(state), state.get("nonce", ""))
-
-
-def keep_view(view: ArchiveView, state: TurnState, parts: AgentParts) -> None:
-    """Keep the view of what was committed before a turn for the nodes of the turn."""
-    key = TurnKey(view.session, tip_of(state), state.get("nonce", ""))
-    cache = TurnCache(view, fences_of(parts.archive, view.session, parts.count))
+    settings, tip = resolve(runtime.context, parts.settings), tip_of(state)
+    session = session_of(state, runtime, settings)
+    key, now = (session, tip, state.get("nonce", "")), monotonic()
     with CACHES:
-        parts.turn_caches[key] = cache
+        work: Turn | None = parts.turns.get(key)
+    is_known = work and work.view.past.until == tip.turn and now < work.read_at + READ_CACHE_SECONDS
+    if view is None and not is_known:
+        view = view_at(parts.archive, session, tip)
+        if view.past.owner == "other" or (tip.id and view.past.tip is None):
+            raise SessionNotFoundError(session.thread)
+    given = parts, settings, state.get("window"), parts.limit_of(runtime, state)
+    if work is None or work.run.given != given:
+        fences = work.fences if work else fences_of(parts.archive, session, parts.count)
+        run = parts.run(runtime.context, given, fences)
+        begun = work or Turn(run, cast("Any", view), EMPTY, room=0, free=0, key=key, began=stamp())
+        work = replace(begun, run=run)
+    if view is not None:
+        work = replace(work, view=view, read_at=now)
+    run, past, packed = work.run, work.view.past, state.get("plan")
+    if work.packed[0] != packed:
+        work = replace(work, packed=(packed, Plan.unpacked(packed)))
+    report: Mapping[str, Any] = state.get("context_report", {})
+    if not report:  # a larger graph that hands over messages alone does not keep it
+        events = [event for turn in past.turns([past.until]) for event in turn.events]
+        report = next((event for event in reversed(events) if event["type"] == "sent"), {})
+    used, budget, todos = report.get("total", 0), run.settings.context_budget, state.get("todos")
+    said = [message for message in state["messages"] if message.type == "system"]
+    application = Application()
+    if said:
+        application = in_effect(said, run.room, LEAST_ROOM, run.fences)
+    space_left = run.room - application.tokens
+    return replace(
+        work,
+        view=ArchiveView(parts.archive, session, past),
+        efforts=efforts_of(state),
+        room=space_left,
+        free=max(_LEAST_FREE, budget - used, int(TURN_SHARE * space_left) // 2),
+        used=max(0, used - run.fixed - application.tokens),
+        plan=work.packed[1],
+        application=application,
+        todos=open_todos(todos) if todos else "",
+    )
 
 
-def expire_view(key: TurnKey, parts: AgentParts) -> None:
-    """Let the next node load the past again: a compression was stored that it does not have."""
+def hold(work: Turn, parts: AgentParts) -> None:
+    """Keep a running turn for the next node. It is in no channel, lest a client is streamed it."""
     with CACHES:
-        if cache := parts.turn_caches.get(key):
-            cache.read_at = -inf
+        parts.turns[work.key] = work
 
 
-def _cache_of(key: TurnKey, state: TurnState, parts: AgentParts) -> TurnCache:
-    """Return the cache of the turn that runs, loaded if no node of this process has loaded it."""
-    with CACHES:
-        cache: TurnCache | None = parts.turn_caches.get(key)
-    if cache is None:
-        cache = load_cache(state, parts, key.session)
-        with CACHES:
-            parts.turn_caches[key] = cache
-    return cache
+def running_turn(
+    state: TurnState,
+    runtime: Runtime[Settings],
+    parts: AgentParts,
+    view: ArchiveView | None = None,
+) -> Turn:
+    """Return the running turn as the memory tools and the context read it; see `load_turn`.
 
-
-def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> Turn:
-    """Return the running turn as the memory tools and the context read it."""
-    settings = parts.run_settings(runtime, state)
-    key = key_of(state, runtime, settings)
-    cache, number = _cache_of(key, state, parts), state.get("turn", 0)
-    efforts = memberships(state.get("active_effort"), state.get("events", ()))
-    now = StoredTurn(number, _with_left(cache, state), at="", efforts=efforts)
+    Its messages are as they were sent, those that left the state included.
+    """
+    work = load_turn(state, runtime, parts, view)
+    said, number, last = running(state), state.get("turn", 0), state.get("part", "")
+    converted = as_archived(said, work.converted)
+    messages, left = tuple(converted[id(message)][2] for message in said), work.left
     # A turn may run again after its commit; it then follows the turn before it.
-    view = replace(cache.seen().as_of(number - 1), running=now)
-    return _running_turn(state, parts, settings, cache, view)
-
-
-def _with_left(cache: TurnCache, state: TurnState) -> tuple[BaseMessage, ...]:
-    """Return the messages of the running turn as they were sent, those that left included."""
-    messages, last = cache.stored(running(state)), state.get("part", "")
-    if not last:
-        return messages
-    if last not in cache.left:
-        view = cache.view
+    view = work.view if work.view.past.until < number else work.view.as_of(number - 1)
+    if last and last != work.part:
         left = left_rounds(view.archive, view.session, state).messages
-        now = StoredTurn(state.get("turn", 0), put_back(messages, left), at="")
+        now = StoredTurn(number, put_back(messages, left), at="")
         recall = replace(view, running=now).recall  # they may quote the turn itself
-        cache.left[last] = tuple(restored(message, recall) for message in left)
-    return put_back(messages, cache.left[last])
+        left = tuple(restored(message, recall) for message in left)
+    if last:
+        messages = put_back(messages, left)
+    efforts = memberships(work.efforts.active, work.efforts.events)
+    view = replace(view, running=StoredTurn(number, messages, at="", efforts=efforts))
+    work = replace(work, view=view, converted=converted, part=last, left=left)
+    hold(work, parts)
+    return work
+
+
+def as_archived(
+    messages: Sequence[BaseMessage], known: Mapping[int, Converted]
+) -> dict[int, Converted]:
+    """Return messages as the archive stores them, by the identity of each.
+
+    A `known` one is converted again only if it changed meanwhile.
+    """
+    converted: dict[int, Converted] = {}
+    for message in messages:
+        entry, fields = known.get(id(message)), vars(message)
+        if entry is None or entry[0] is not message or entry[1] != fields:
+            (plain,) = as_stored(stored_form([message]))
+            # The message is kept too, so that no other one gets its id meanwhile.
+            entry = message, dict(fields), plain
+        converted[id(message)] = entry
+    return converted
 
 
 def archive_left_rounds(
@@ -402,45 +379,6 @@ def archive_left_rounds(
     except (OSError, ArchiveError) as error:
         _log.warning("rounds of thread %r stay in its messages: %s", session.thread, error)
         return {}
-    cache = _cache_of(key_of(state, runtime, work.run.settings), state, parts)
-    cache.keep_left(last, whole[first:until], leaving)
+    hold(replace(work, part=last, left=whole[first:until]), parts)
     ids = {message.id for message in leaving}
     return {"part": last, "messages": [m for m in state["messages"] if m.id not in ids]}
-
-
-def load_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> Turn:
-    """Return the last turn as it was committed, without running messages.
-
-    Raises what `load_cache` raises.
-    """
-    settings = parts.run_settings(runtime, state)
-    cache = load_cache(state, parts, session_of(state, runtime, settings))
-    return _running_turn(state, parts, settings, cache, cache.view)
-
-
-def _running_turn(
-    state: TurnState, parts: AgentParts, settings: Settings, cache: TurnCache, view: ArchiveView
-) -> Turn:
-    report: Mapping[str, Any] = state.get("context_report", {})
-    if not report:  # a larger graph that hands over messages alone does not keep it
-        events = [event for turn in view.turns([view.tip.turn]) for event in turn.events]
-        report = next((event for event in reversed(events) if event["type"] == "sent"), {})
-    used = report.get("total", 0)
-    run = parts.run(settings, cache.fences)
-    said = [message for message in state["messages"] if message.type == "system"]
-    space_left = room(settings.context_budget, run.fixed)
-    application, todos = Application(), state.get("todos")
-    if said:
-        application = in_effect(said, space_left, LEAST_ROOM, cache.fences)
-    fixed, space_left = run.fixed + application.tokens, space_left - application.tokens
-    return Turn(
-        run,
-        view,
-        efforts_of(state),
-        room=space_left,
-        free=max(_LEAST_FREE, settings.context_budget - used, int(TURN_SHARE * space_left) // 2),
-        used=max(0, used - fixed),
-        plan=cache.plan(state.get("plan")),
-        application=application,
-        todos=open_todos(todos) if todos else "",
-    )

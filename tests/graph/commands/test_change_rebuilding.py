@@ -33,7 +33,7 @@ def lived(root: Path, *answers: Any, later: Any = (), **options: Any) -> Talk:
     for turn, _ in enumerate(answers):
         chat.say(f"number {turn}")
     before = unpacked(chat.agent.get_state(THREAD).values)
-    update = repacked({"anchor": OLD}, b"key", before)
+    update = repacked({"anchor": OLD}, place_of(chat.agent).parts, before)
     chat.agent.update_state(THREAD, update, as_node=place_of(chat.agent).last_node)
     return chat
 

@@ -8,6 +8,7 @@ from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.runtime import ExecutionInfo, Runtime, ServerInfo
 from langgraph_sdk.auth.types import BaseUser, StudioUser
 
+from ebbtide import build_memory_graph
 from ebbtide.memory.efforts import happened
 from ebbtide.memory.errors import InputError
 from ebbtide.memory.settings import Settings
@@ -16,9 +17,10 @@ from ebbtide.nodes.turn.session import session_of
 from ebbtide.nodes.turn.state import TurnState, efforts_of, repacked, unpacked
 from ebbtide.nodes.turn.turn import running, turn_to_store
 from ebbtide.nodes.turn.updates import commit_update, efforts_update, tip_of
+from ebbtide.testing import InMemoryArchive, ScriptedModel
 from tests.doubles import call
 
-KEY = b"key"
+PARTS = build_memory_graph(ScriptedModel(), archive=InMemoryArchive()).parts
 ANN = Settings(user_id="ann")
 MESSAGES: list[Any] = [
     HumanMessage("one", id="1"),
@@ -141,14 +143,14 @@ def test_a_state_is_packed_as_it_was() -> None:
     """
     memory: Any = {"turn": 2, "anchor": {"a": "b"}}
     values = {"messages": [], "memory": memory, "bookkeeping": {"due": True, "window": None}}
-    packed = repacked(unpacked(values), KEY)
-    state = unpacked(packed, KEY)
+    packed = repacked(unpacked(values), PARTS)
+    state = unpacked(packed, PARTS.secret)
     edited = {**packed, "memory": {**memory, "turn": 3}}
 
     assert packed.pop("bookkeeping") == {"due": True, "window": None, "memory": state["memory"]}
     assert packed == {"messages": [], "memory": memory}
-    assert repacked(state, KEY, state) == {"messages": []}
-    assert "memory" not in unpacked(edited, KEY)
+    assert repacked(state, PARTS, state) == {"messages": []}
+    assert "memory" not in unpacked(edited, PARTS.secret)
     assert "memory" not in unpacked(packed, b"another key")
 
 
@@ -156,6 +158,6 @@ def test_another_order_is_a_change() -> None:
     """The fields of the anchor are shown in their order."""
     state = {"anchor": {"a": "1", "b": "2"}}
 
-    update = repacked({"anchor": {"b": "2", "a": "1"}}, KEY, state)
+    update = repacked({"anchor": {"b": "2", "a": "1"}}, PARTS, state)
 
     assert [*update["memory"]["anchor"]] == ["b", "a"]

@@ -6,11 +6,9 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import create_memory_agent
-from ebbtide.memory.fences import Fences
-from ebbtide.memory.turn import Session, Tip
-from ebbtide.memory.view import view_at
+from ebbtide.memory.turn import Session
 from ebbtide.nodes.turn.state import unpacked
-from ebbtide.nodes.turn.turn import TurnCache
+from ebbtide.nodes.turn.turn import as_archived
 from ebbtide.nodes.turn.updates import tip_of
 from ebbtide.testing import InMemoryArchive, ScriptedModel
 from tests.agents import THREAD
@@ -40,7 +38,7 @@ def test_nodes_of_a_turn_share_what_was_loaded() -> None:
     agent.invoke({"messages": "Hello."})
 
     assert archive.loaded == 1
-    assert not agent.builder.parts.turn_caches
+    assert not agent.builder.parts.turns
 
 
 def test_turn_that_is_not_carried_is_loaded_again() -> None:
@@ -49,7 +47,7 @@ def test_turn_that_is_not_carried_is_loaded_again() -> None:
     agent = agent_of(archive, checkpointer=saver)
     agent.invoke({"messages": "Hello."}, THREAD, interrupt_before=["detect_references"])
 
-    agent.builder.parts.turn_caches.clear()
+    agent.builder.parts.turns.clear()
     agent.invoke(None, THREAD)
 
     assert archive.loaded == 2
@@ -59,13 +57,11 @@ def test_turn_that_is_not_carried_is_loaded_again() -> None:
 
 def test_message_that_changes_is_converted_again() -> None:
     """A middleware may edit a message in its place; an unchanged one is converted once."""
-    session = Session("ann", "t1")
-    turn = TurnCache(view_at(InMemoryArchive(), session, Tip()), Fences("404256753", len))
     asked, answer = HumanMessage("Which port?", id="1"), AIMessage("80", id="2")
 
-    before = turn.stored([asked, answer])
+    before = as_archived([asked, answer], {})
     answer.content = "8443"
-    after = turn.stored([asked, answer])
+    after = as_archived([asked, answer], before)
 
-    assert after[0] is before[0]
-    assert [message.content for message in after] == ["Which port?", "8443"]
+    assert after[id(asked)] is before[id(asked)]
+    assert [message.content for *_, message in after.values()] == ["Which port?", "8443"]
