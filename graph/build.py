@@ -195,7 +195,7 @@ class Node(Runnable[Any, Any]):
         """Run the async function."""
         if self._async is None:
             return await super().ainvoke(input, config)
-        state, runtime = self._read(input)
+        state, runtime = await asyncio.to_thread(self._read, input)  # it may read the archive
         update = await self._async(state, runtime, parts=self._parts)
         return repacked(update, self._parts, state, runtime.context)
 

@@ -183,7 +183,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             config = config_of(request, call, gate)
             with call.noting_refusal(), set_config_context(config) as context:
                 response = context.run(handler, given)
-            return self._answered(request, at_last(call, gate), response)
+            return self._answered(state, at_last(call, gate), response)
 
         asked = state, parts = self._asked(request)
         passed = compress(state, request.runtime, parts=parts) if state.get("due") else {}
@@ -214,7 +214,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             config = config_of(request, call, gate)
             with call.noting_refusal(), set_config_context(config) as context:
                 response = await asyncio.create_task(answer(), context=context)
-            return await asyncio.to_thread(self._answered, request, at_last(call, gate), response)
+            return await asyncio.to_thread(self._answered, state, at_last(call, gate), response)
 
         asked = state, parts = await asyncio.to_thread(self._asked, request)
         passed = await acompress(state, request.runtime, parts=parts) if state.get("due") else {}
@@ -235,7 +235,6 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         The rounds that left the prompt leave `messages`. Raises `SessionNotFoundError` if another
         user resumes the turn.
         """
-        self._check_user(runtime)
         turn_state, parts = self._memory_calls(state, runtime)
         update: dict[str, Any] = {}
         if parts is not None:
@@ -247,7 +246,6 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         self, state: MemoryAgentState, runtime: Runtime[Any]
     ) -> dict[str, Any] | None:
         """Do what `after_model` does, without holding a thread while a model summarises."""
-        await asyncio.to_thread(self._check_user, runtime)
         turn_state, parts = await asyncio.to_thread(self._memory_calls, state, runtime)
         update: dict[str, Any] = {}
         if parts is not None:
@@ -323,7 +321,9 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     def _read(self, values: Mapping[str, Any], runtime: Any) -> TurnState:
         """Return the state with the running turn whole."""
         state = unpacked(values, self._initial.secret)
-        return whole_turn(corrected(state, runtime, self._initial), values)
+        if not state.get("memory"):
+            state = corrected(state, runtime, self._initial)
+        return whole_turn(state, values)
 
     def _repacked(
         self, update: Mapping[str, Any], before: TurnState, runtime: Runtime[Any]
@@ -402,20 +402,18 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         return self._call(request, asked, known)
 
     def _answered(
-        self, request: ModelRequest[Any], call: Call, response: ModelResponse[Any]
+        self, before: TurnState, call: Call, response: ModelResponse[Any]
     ) -> ExtendedModelResponse[Any]:
-        """Return the response with the update of the state."""
+        """Return the response with the update of the state before the call."""
         ended = response.structured_response is not None
         final_call = replace(call, limit=None) if ended else call
         update = with_message_ids(final_call.answered(response.result))
         shown = replace(response, result=update.pop("messages"))
-        before = self._read(request.state, request.runtime)
-        whole = running(before)
-        turn = [*(one for one in whole if not is_summary(one)), *shown.result]
+        turn = [*(one for one in running(before) if not is_summary(one)), *shown.result]
         with CACHES:
             self._requests[call.state.get("nonce", "")] = call.parts
         replaced = update.pop("ebbtide_replaced", None)
-        update = repacked(update, self._initial, before, call.settings)
+        update = self._repacked(update, before, call.runtime)
         if replaced is not None:
             update["ebbtide_replaced"] = replaced
         return ExtendedModelResponse(shown, Command(update={**update, "ebbtide_turn": turn}))

@@ -46,7 +46,6 @@ def call_of(
     check_messages(state)
     whole = parts.settings_of(runtime.context)
     check_budget(whole, *parts.sizes(whole))
-    settings = running_turn(state, runtime, parts).run.settings
     state.pop("context", None)  # the application's own
     turn = {str(message.id): message for message in running(state)}
     done = changes(raw["messages"], request.messages)
@@ -58,7 +57,9 @@ def call_of(
         for message in state["messages"]
         if str(message.id) not in done.removed & turn.keys()
     ]
-    added = count_messages([message for _, message in done.added], parts.count)
+    added, settings = count_messages([one for _, one in done.added], parts.count), whole
+    if added or window is not None:
+        settings = running_turn(state, runtime, parts).run.settings
     limit = settings.context_budget if window is None else window
     if added:
         check_added(added, whole, parts)

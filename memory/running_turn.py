@@ -88,7 +88,7 @@ class Run:
     provider: str = ""
     embedder: Embedder | None = None
     laid_out: LaidOut = field(default_factory=laid_out_cache)
-    given: tuple[Any, ...] = ()
+    given: tuple[Any, ...] = field(default=(), repr=False)
 
 
 Converted: TypeAlias = tuple[BaseMessage, Mapping[str, Any], BaseMessage]

@@ -26,22 +26,17 @@ def assemble_context(
 
     The rounds that left it leave `messages` too.
     """
-    update, work = _assembled(state, runtime, parts)
+    update, work = assembled(state, runtime, parts)
     left = archive_left_rounds(updated(state, update), runtime, parts, work)
     if left:
         left["messages"] = Overwrite(left["messages"])
     return {**update, **left}
 
 
-def assembled(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> dict[str, Any]:
-    """Return the update with the prompt of the next model call, and its report."""
-    return _assembled(state, runtime, parts)[0]
-
-
-def _assembled(
+def assembled(
     state: TurnState, runtime: Runtime[Settings], parts: AgentParts
 ) -> tuple[dict[str, Any], Turn]:
-    """Return what `assembled` does, and the turn with the plan of the prompt."""
+    """Return the update with the prompt of the next model call, and the turn with its plan."""
     work = running_turn(state, runtime, parts)
     lost = _without_lost(work, state, runtime) if state.get("part") else {}
     if lost:

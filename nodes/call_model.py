@@ -154,10 +154,11 @@ class Call:
         """Return the next call; a run that was resumed here assembles its context again."""
         update: dict[str, Any] = {}
         if (context := state.get("context")) is None:  # it is not checkpointed
-            update = assembled(state, runtime, parts)
+            update, work = assembled(state, runtime, parts)
             context = update.pop("context")
             update = {} if update["sent"] == state.get("sent") else update
-        work = running_turn(state, runtime, parts)
+        else:
+            work = running_turn(state, runtime, parts)
         settings = work.run.settings
         if refused := parts.limit_of(runtime, state):
             update["limit"] = refused

@@ -135,11 +135,11 @@ def correction(state: TurnState) -> tuple[str, ...]:
 
 
 def corrected(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> TurnState:
-    """Return the state as nodes read it, put right from the archive if somebody edited it.
+    """Return a state that somebody edited put right from the archive.
 
     What the archive does not have either has its default. A banner names each place.
     """
-    if state.get("memory") or state.keys() <= CHANNELS | {"todos"}:
+    if state.keys() <= CHANNELS | {"todos"}:  # there is no memory yet
         return state
     session, tip = session_of(state, runtime, parts.settings_of(runtime.context)), tip_of(state)
     view, wrong = view_at(parts.archive, session, tip), [*state.get("put_right", ())]

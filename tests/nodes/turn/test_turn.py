@@ -12,6 +12,7 @@ from ebbtide.nodes.turn.turn import as_archived
 from ebbtide.nodes.turn.updates import tip_of
 from ebbtide.testing import InMemoryArchive, ScriptedModel
 from tests.agents import THREAD
+from tests.doubles import call
 
 
 class Counting(InMemoryArchive):
@@ -65,3 +66,35 @@ def test_message_that_changes_is_converted_again() -> None:
 
     assert after[id(asked)] is before[id(asked)]
     assert [message.content for *_, message in after.values()] == ["Which port?", "8443"]
+
+
+def test_run_with_other_settings_has_its_own() -> None:
+    """A turn that goes on with another budget is sent within that one, in the same process."""
+    agent = agent_of(InMemoryArchive(), checkpointer=InMemorySaver())
+    asked: Any = {"messages": "Hello."}
+    agent.invoke(asked, THREAD, interrupt_before=["assemble_context"])
+
+    state = agent.invoke(None, THREAD, context={"context_budget": 4_321})
+
+    assert state["memory"]["context_report"]["budget"] == 4_321
+
+
+def test_run_that_goes_back_inside_a_turn_does_not_see_what_came_later() -> None:
+    """An earlier checkpoint of the turn has its own efforts and plan, also in the same process."""
+    opening = call("open_effort", name="auth-bug")
+    model = ScriptedModel([opening, "Opened.", "Noted."])
+    agent = create_memory_agent(
+        model,
+        archive=InMemoryArchive(),
+        checkpointer=InMemorySaver(),
+    )
+    agent.invoke({"messages": "Hello."}, THREAD, interrupt_after=["memory_tools"])
+    before = next(one for one in agent.get_state_history(THREAD) if one.next == ("call_model",))
+    opened = agent.invoke(None, THREAD)
+
+    state = agent.invoke(None, before.config)
+
+    assert [*opened["memory"]["open_efforts"]] == ["auth-bug"]
+    assert state["messages"][-1].text == "Noted."
+    assert state["memory"]["open_efforts"] == {}
+    assert "auth-bug" not in str(model.prompts[-1])
