@@ -6,22 +6,17 @@ from contextlib import aclosing
 from inspect import getdoc
 from typing import Any, Literal, cast
 
-from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import ensure_config, merge_configs
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.graph import END, START, StateGraph
-from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import Send
 from pydantic import TypeAdapter
 
-from ..memory.errors import InputError, SessionNotFoundError
-from ..memory.serialised import clean
-from ..memory.settings import Settings, resolve
-from ..memory.turn import Session
-from ..memory.view import view_at
+from ..memory.settings import Settings
 from ..nodes.application_tools import ToolErrors, application_tools
 from ..nodes.assemble_context import assemble_context
 from ..nodes.begin_turn import begin_turn
@@ -31,16 +26,7 @@ from ..nodes.decay import decay
 from ..nodes.detect_references import detect_references
 from ..nodes.memory_tools import amemory_tools, memory_tools
 from ..nodes.persist import persist
-from ..nodes.turn.arrivals import is_all_answered
-from ..nodes.turn.checkpoints import (
-    input_messages,
-    is_of_another,
-    left_messages,
-    named_user,
-    names_user,
-)
 from ..nodes.turn.parts import AgentParts, name_of
-from ..nodes.turn.session import user_of
 from ..nodes.turn.state import (
     AgentState,
     InputState,
@@ -49,10 +35,9 @@ from ..nodes.turn.state import (
     extended,
     repacked,
     unpacked,
-    without_reserved,
 )
 from ..nodes.turn.turn import corrected
-from ..nodes.turn.updates import tip_of
+from .entry import entered
 from .hand_over import leaving
 
 _NODES: Mapping[Callable[..., dict[str, Any]], Callable[..., Any] | None] = {
@@ -258,7 +243,7 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
             return
         saver, place = self._place(config)
         found = saver.get_tuple(place) if saver else None
-        given, named = self._checked(input, found, config, kwargs)
+        given, named = self._entered(input, found, config, kwargs)
         for chunk in super().stream(given, named, **self._keys(kwargs, inside=False)):
             yield _without_prompt(chunk, kwargs)
 
@@ -273,7 +258,7 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         if not inside:
             saver, place = self._place(config)
             found = await saver.aget_tuple(place) if saver else None
-            given, named = await asyncio.to_thread(self._checked, input, found, config, kwargs)
+            given, named = await asyncio.to_thread(self._entered, input, found, config, kwargs)
         run = super().astream(given, named, **self._keys(kwargs, inside=inside))
         async with aclosing(cast("AsyncGenerator[Any, None]", run)) as chunks:
             async for chunk in chunks:
@@ -289,48 +274,18 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         place: RunnableConfig = {"configurable": thread}
         return saver if isinstance(saver, BaseCheckpointSaver) else None, place
 
-    def _checked(
+    def _entered(
         self,
         input: Any,  # noqa: A002 (as above)
         found: CheckpointTuple | None,
         config: RunnableConfig | None,
         kwargs: Mapping[str, Any],
     ) -> tuple[Any, RunnableConfig]:
-        """Return the input of a run after what an earlier one left, and the config with its user.
-
-        Raises `SessionNotFoundError` if the thread is another user's, or the run goes on with what
-        another user said before its first turn; `InputError` if it has nothing to answer.
-        """
-        update = without_reserved(input)
+        """Return the input of a run and its config, as `entered` does."""
         parts: AgentParts = cast("Any", self.builder).parts
-        chosen = ensure_config(merge_configs(self.config, config))["configurable"]
-        user = user_of(resolve(kwargs.get("context"), parts.settings), chosen)
-        session, archive = Session(user, clean(str(chosen.get("thread_id")))), parts.archive
-        config = merge_configs(config, named_user(archive, user))
-        goes_on = bool(chosen.get("checkpoint_id")) or not isinstance(update, Mapping)
-        is_of_others = found is not None and is_of_another(found.metadata, archive, user)
-        is_refused = is_of_others and goes_on
-        # The archive is asked when the turn begins; before it where the checkpoint does not say.
-        is_named = found is not None and names_user(found.metadata, archive, user)
-        is_known = is_named and not chosen.get("checkpoint_id")
-        if "thread_id" in chosen and (is_refused or not (is_known or archive.owns(session))):
-            raise SessionNotFoundError(session.thread)
-        left: list[BaseMessage] = []
-        if found is not None and is_of_others:
-            left, found = [RemoveMessage(id=REMOVE_ALL_MESSAGES)], None
-        elif found is not None and not goes_on:
-            left = left_messages(found)
-        if not isinstance(update, Mapping):
-            return update, config
-        said = update.get("messages", [])
-        if said == [] and (is_of_others or not left):
-            state = unpacked(found.checkpoint["channel_values"]) if found else TurnState()
-            if is_all_answered(state, view_at(archive, session, tip_of(state))):
-                raise InputError(len(state.get("messages", [])))
-        messages = input_messages(said)
-        if messages is None or not (left or messages):  # malformed ones are left to LangGraph
-            return update, config
-        return {**update, "messages": [*left, *messages]}, config
+        whole = merge_configs(self.config, config)
+        given, named = entered(input, found, parts, whole, kwargs.get("context"))
+        return given, merge_configs(config, named)
 
     def _keys(self, kwargs: dict[str, Any], *, inside: bool) -> dict[str, Any]:
         """Return the arguments of a run, with the prompt among the keys of its `updates`.

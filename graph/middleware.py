@@ -47,7 +47,7 @@ from ..nodes.decay import decay
 from ..nodes.detect_references import detect_references
 from ..nodes.memory_tools import amemory_tools, memory_tools
 from ..nodes.persist import persist
-from ..nodes.turn.arrivals import split_messages, unarchived
+from ..nodes.turn.arrivals import new_messages, unarchived
 from ..nodes.turn.langchain_messages import messages_in_state
 from ..nodes.turn.parts import AgentParts
 from ..nodes.turn.session import session_of
@@ -156,8 +156,8 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         except (SessionNotFoundError, SettingsError) as error:
             if is_named and isinstance(error, SettingsError):
                 raise
-            new = split_messages(turn_state).new
-            sent = {one.id for one in (*new, *behind_answers(given, turn_state))}
+            new = (*new_messages(turn_state), *behind_answers(given, turn_state))
+            sent = {one.id for one in new}
             ids = [str(message.id) for message in given["messages"] if message.id in sent]
             removed = [RemoveMessage(id=one) for one in ids]
             if get_config()["configurable"].get(_RESUMING) or not removed:
@@ -443,7 +443,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         another middleware broke off is settled when the user's next message arrives.
         """
         parts, update, whole = self._parts(state), dict[str, Any](), state["messages"]
-        if not is_running(state) and split_messages(state).new:
+        if not is_running(state) and new_messages(state):
             update = begin_turn(state, runtime, parts=parts)
             state = state_after(state, update)
         else:

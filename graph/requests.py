@@ -14,6 +14,7 @@ from rapidfuzz.distance import Prefix
 
 from ..memory.context.budget import DIGITS
 from ..memory.errors import SettingsError
+from ..memory.history import boundaries
 from ..memory.serialised import digest, stored_form
 from ..memory.tokens import count_messages
 from ..nodes.call_model import Call
@@ -108,18 +109,18 @@ def with_added(
 
 
 def rejoined(
-    messages: Sequence[BaseMessage], turn: Sequence[BaseMessage], archived: str | None
+    messages: Sequence[BaseMessage], turn: Sequence[BaseMessage], earlier: int
 ) -> list[BaseMessage]:
     """Return the messages of a state with those of the running turn that were taken out of it.
 
-    `turn` has what was seen of the turn, `archived` is the id of the last message before it. What
-    was put in the place of the question, as a summary, stands behind it.
+    `turn` has what was seen of the turn, `earlier` counts the messages before it. What was put in
+    the place of the question, as a summary, stands behind it.
     """
     places = {message.id: at for at, message in enumerate(messages)}
     if all(message.id in places for message in turn):
         return [*messages]
     begin = min((places[m.id] for m in turn if m.id in places), default=len(messages))
-    begin = places[archived] + 1 if archived in places else 0 if turn[0].id not in places else begin
+    begin = earlier if earlier or turn[0].id not in places else begin
     whole, at = [*turn], 0
     for message in messages[begin:]:
         found = next((n for n, one in enumerate(whole) if one.id == message.id), None)
@@ -137,7 +138,9 @@ def whole_turn(state: TurnState, values: Mapping[str, Any]) -> TurnState:
     `values` are the state as LangGraph has it.
     """
     turn, replaced = values.get("ebbtide_turn") or (), values.get("ebbtide_replaced") or {}
-    messages = rejoined(state.get("messages", []), turn, state.get("archived"))
+    there, last = state.get("messages", []), state.get("persisted", 0)
+    earlier, _ = boundaries(there, state.get("known", ()), last, last)
+    messages = rejoined(there, turn, earlier)
     return updated(state, {"messages": [replaced.get(str(one.id), one) for one in messages]})
 
 

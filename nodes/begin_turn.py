@@ -14,6 +14,8 @@ from ..memory.context.changes import before_turn, end_turn
 from ..memory.context.hints import dated, hinted
 from ..memory.dates import stamp
 from ..memory.efforts import Efforts, happened
+from ..memory.errors import InputError
+from ..memory.history import known_of, numbers_of
 from ..memory.messages import answered, text
 from ..memory.references import referenced
 from ..memory.salience.compress import outgrown
@@ -21,17 +23,11 @@ from ..memory.settings import Settings
 from ..memory.turn import SHORT_ID, Tip
 from ..memory.view import ArchiveView, claimed_view
 from .command import commit_command
-from .turn.arrivals import (
-    SplitInput,
-    results_of_client,
-    split_input,
-    standing,
-    turn_numbers,
-)
-from .turn.langchain_messages import kept_in_state
+from .turn.arrivals import Arrival, arrival, results_of_client, standing
+from .turn.commits import adopted, commit_arrival, recovered
+from .turn.langchain_messages import completed, kept_in_state
 from .turn.parts import AgentParts
 from .turn.readable import all_readable
-from .turn.recovery import adopted_beside, commit_unfinished, recovered
 from .turn.session import session_of
 from .turn.state import TurnState, efforts_of, updated
 from .turn.turn import correction, memory_at, running_turn
@@ -72,13 +68,14 @@ def begin_turn(
     if efforts.turn == 1 + before.get("adopted", 0):
         question = "\n".join(map(text, arrived.new))
         efforts = parts.surfaced(efforts, seen.at(Tip()), question, runtime)
-    turns = {**arrived.kept_turns(efforts.turn - 1, window), efforts.turn: arrived.new}
-    messages = [message for messages in turns.values() for message in messages]
-    messages = [*standing(arrived.past, messages), *messages]
-    # What is new is accepted up to its last message, even one that a model wrote.
-    asked = {**turn_numbers(turns), str(arrived.new[-1].id): efforts.turn}
-    update = settled | efforts_update(efforts) | {"turn": efforts.turn, "asked": asked}
-    update |= {"messages": kept_in_state(archive, session, messages)}
+    turns = {**arrived.kept(efforts.turn - 1, window), efforts.turn: [*arrived.new]}
+    kept = [message for messages in turns.values() for message in messages]
+    older = standing(arrived.system, kept)
+    messages = kept_in_state(archive, session, [*older, *kept])
+    # A larger graph hands over the older turns again.
+    known = known_of({0: older, **(arrived.turns if session.namespace else {}), **turns})
+    update = settled | efforts_update(efforts) | {"turn": efforts.turn, "known": known}
+    update |= {"messages": messages}
     update |= {"archive": archive.id, "nonce": nonce, "part": "", "references": []}
     after = updated(before, update)
     begun = _plan_and_notes(after, runtime, parts, view)
@@ -103,20 +100,26 @@ def _plan_and_notes(
 
 def _finish_earlier_run(
     state: TurnState, runtime: Runtime[Settings], parts: AgentParts, seen: ArchiveView, window: int
-) -> tuple[TurnState, SplitInput, dict[str, Any]]:
+) -> tuple[TurnState, Arrival, dict[str, Any]]:
     """Recover the state and commit what an earlier run left unfinished; `seen` is before it.
 
     Returns the state as that run left it, its messages told apart, and the update of the commits.
     """
     language, session = parts.settings_of(runtime.context).language, seen.session
-    before = recovered(state, seen, window + 1, language)
+    before, known = recovered(state, seen, window + 1)
     if before.get("command"):
         before = updated(before, commit_command(before, runtime, parts=parts))
-    arrived = split_input(before, seen.at(tip_of(before)))
-    before, arrived = adopted_beside(before, session, arrived, parts.archive, language)
+    arrived = arrival(before, seen.at(tip_of(before)), known)
+    if not arrived.new:
+        raise InputError(len(state["messages"]))
+    # A client may refer to a file, and say anything of it: it is read again.
+    arrived = replace(arrived, new=completed(parts.archive, session, arrived.new))
+    if arrived.history:
+        before, turns = adopted(before, session, arrived.history, parts.archive, language)
+        arrived = replace(arrived, turns={**arrived.turns, **turns})
     if is_running(before) and answered(arrived.unfinished):
         before = _end_answered_turn(before, arrived, runtime, parts)
-    settled = commit_unfinished(before, session, arrived, parts.archive)
+    settled = commit_arrival(before, session, arrived, parts.archive)
     if settled["persisted"] > before.get("persisted", 0):  # the archive may have a later end
         tip = tip_of(updated({}, settled))
         before = updated(before, memory_at(parts.archive, session, tip))
@@ -128,7 +131,7 @@ def _finish_earlier_run(
 
 
 def _end_answered_turn(
-    state: TurnState, arrived: SplitInput, runtime: Runtime[Settings], parts: AgentParts
+    state: TurnState, arrived: Arrival, runtime: Runtime[Settings], parts: AgentParts
 ) -> TurnState:
     """Return the state at the end of an answered turn that no run ended: references, then decay."""
     said = {message.id for message in arrived.new}
@@ -140,13 +143,11 @@ def _end_answered_turn(
     )
 
 
-def _is_cleared(state: TurnState, arrived: SplitInput) -> bool:
+def _is_cleared(state: TurnState, arrived: Arrival) -> bool:
     """Tell whether all messages of earlier turns were removed, as `REMOVE_ALL_MESSAGES` does."""
-    if arrived.known.turns:
-        return False
-    known = {state.get("archived"), *state.get("asked", {})} - {None, ""}
-    ids = {message.id for message in state.get("messages", [])}
-    return bool(state.get("persisted") and known) and ids.isdisjoint(known)
+    known = state.get("known", ())
+    numbers = {*numbers_of(state.get("messages", []), known)}
+    return bool(state.get("persisted") and known and not arrived.turns) and numbers == {None}
 
 
 def _efforts_at_start(state: TurnState, *, cleared: bool) -> Efforts:

@@ -27,6 +27,7 @@ from ..memory.context.budget import LEAST_ROOM
 from ..memory.context.plan import keeping_anchor
 from ..memory.efforts import Efforts, happened
 from ..memory.errors import SettingsError
+from ..memory.history import id_digest
 from ..memory.messages import calls, speaks
 from ..memory.serialised import fingerprint, serialised, stored_form
 from ..memory.settings import Settings
@@ -241,10 +242,11 @@ class Call:
                 "model"
             )
         state = self.state
-        # Cached models repeat ids, and a repeated one would overwrite the earlier message. The last
-        # archived message may have been removed: an answer with its id would be taken for it.
-        used_ids = {state.get("archived"), None, *map(attrgetter("id"), state["messages"])}
-        if answer.id in used_ids:
+        # Cached models repeat ids, and a repeated one would overwrite the earlier message. That may
+        # have been removed: an answer with its id would be taken for it.
+        used_ids = {None, *map(attrgetter("id"), state["messages"])}
+        known = {own for own, *_ in state.get("known", ())}
+        if answer.id in used_ids or id_digest(answer.id) in known:
             answer = answer.model_copy(update={"id": str(uuid4())})
         answer, hidden = self._anchored(with_call_ids(accepted(answer)))
         answer = _noted(answer, **self._report)

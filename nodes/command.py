@@ -18,8 +18,8 @@ from ..memory.settings import Settings, resolve
 from ..memory.tools.toolbox import run
 from ..memory.view import claimed_view, view_at
 from .ask import QuestionCost, drive
+from .turn.commits import commit, recovered
 from .turn.parts import AgentParts
-from .turn.recovery import commit, recovered
 from .turn.session import session_of
 from .turn.state import TurnState
 from .turn.tracing import trace_metadata
@@ -39,7 +39,7 @@ def run_command(
     settings = resolve(runtime.context, parts.settings)
     session, window = session_of(state, runtime, settings), settings.earlier_turns + 1
     seen = claimed_view(parts.archive, session, tip_of(state))
-    before = recovered(state, seen, window, settings.language)
+    before, _ = recovered(state, seen, window)
     rest = load_turn(before, runtime, parts)
     work = _at_work(rest, correction(state), runtime, parts)
     costs: list[QuestionCost] = []

@@ -13,6 +13,7 @@ from ..memory.archive.index import language_event
 from ..memory.archive.memories import touches_attention
 from ..memory.banners import banner_of
 from ..memory.errors import ArchiveError, EmbeddingError
+from ..memory.history import KNOWN, entries
 from ..memory.locks import CACHES
 from ..memory.metrics import cost
 from ..memory.search.embeddings import EMBEDDED_TURNS
@@ -21,9 +22,9 @@ from ..memory.state_block import as_users_see
 from ..memory.tool_names import MEMORY_TOOLS
 from ..memory.turn import SHORT_ID, StoredTurn, Tip
 from ..memory.view import ArchiveView
+from .turn.commits import commit
 from .turn.langchain_messages import archived
 from .turn.parts import AgentParts
-from .turn.recovery import commit
 from .turn.state import TurnState
 from .turn.tracing import spanned
 from .turn.turn import left_rounds, running, running_turn, turn_to_store
@@ -51,7 +52,13 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
         stored["banners"] = [*work.efforts.banners, line]
     if (smaller := archived(state["messages"])) is not None:
         stored["messages"] = Overwrite(smaller)
-    return {**commit_update(turn, str(messages[-1].id)), **stored}
+    number, known = state.get("turn", 0), state.get("known", ())
+    older = [entry for entry in known if entry[2] != number]
+    return {
+        **commit_update(turn),
+        **stored,
+        "known": [*older, *entries(messages, number)][-KNOWN:],
+    }
 
 
 def _at_once(turn: StoredTurn, began: str) -> str:

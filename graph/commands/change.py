@@ -21,8 +21,8 @@ from ...memory.tokens import fit_end
 from ...memory.transcript import transcript
 from ...memory.turn import StoredTurn, Tip
 from ...memory.view import fences_of, view_at
-from ...nodes.turn.arrivals import SplitInput, told_apart
-from ...nodes.turn.recovery import commit_unfinished, state_at
+from ...nodes.turn.arrivals import Arrival, arrival, new_messages
+from ...nodes.turn.commits import commit_arrival, state_at
 from ...nodes.turn.state import TurnState, repacked, updated
 from ...nodes.turn.updates import tip_of
 from ...prompts.loader import render
@@ -191,12 +191,11 @@ def _archive_unfinished(thread: Thread) -> None:
     if not thread.unarchived:
         return
     state, archive = thread.state, thread.parts.archive
-    arrived = told_apart(state, view_at(archive, thread.session, tip_of(state)))
-    settled = commit_unfinished(state, thread.session, arrived, archive)
-    if arrived.new:
+    arrived = arrival(state, view_at(archive, thread.session, tip_of(state)))
+    settled = commit_arrival(state, thread.session, arrived, archive)
+    if new := new_messages(state):
         begun = updated(state, {**settled, "turn": settled["persisted"] + 1})
-        unanswered = SplitInput([], arrived.new, [])
-        commit_unfinished(begun, thread.session, unanswered, archive)
+        commit_arrival(begun, thread.session, Arrival(unfinished=new), archive)
 
 
 @dataclass(frozen=True, slots=True)

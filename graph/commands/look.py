@@ -14,6 +14,7 @@ from ...memory.archive.protocol import Finding as Finding  # noqa: PLC0414 (expo
 from ...memory.context.budget import Part as Part  # noqa: PLC0414 (exported with the commands)
 from ...memory.dates import stamp
 from ...memory.errors import CommandError, SessionNotFoundError, ToolError
+from ...memory.history import turns_of
 from ...memory.metrics import Report as Report  # noqa: PLC0414 (exported with the commands)
 from ...memory.metrics import report, without_calls
 from ...memory.running_turn import Run, Turn
@@ -30,7 +31,6 @@ from ...memory.view import every_commit, fences_of
 from ...nodes.assemble_context import working_context
 from ...nodes.begin_turn import begin_turn
 from ...nodes.turn.langchain_messages import completed, copied
-from ...nodes.turn.recovery import turns_of
 from ...nodes.turn.state import AgentState, efforts_of, unpacked
 from ...nodes.turn.turn import left_rounds, put_back
 from ...nodes.turn.updates import tip_of

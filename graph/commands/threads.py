@@ -35,16 +35,16 @@ from ...memory.turn import SHORT_ID, Session, Tip
 from ...memory.view import ArchiveView, view_at
 from ...nodes.ask import drive
 from ...nodes.command import commit_command
-from ...nodes.turn.arrivals import is_all_answered, split_messages, unarchived
-from ...nodes.turn.checkpoints import is_of_another
+from ...nodes.turn.arrivals import is_all_answered, new_messages, unarchived
+from ...nodes.turn.commits import remembered
 from ...nodes.turn.langchain_messages import messages_in_state
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.readable import all_readable
-from ...nodes.turn.recovery import remembered
 from ...nodes.turn.session import user_of
 from ...nodes.turn.state import AgentState, TurnState, repacked, unpacked
 from ...nodes.turn.updates import is_running, tip_of
 from ..build import MemoryGraph, Node
+from ..entry import is_of_another
 from ..middleware import EbbtideMiddleware
 from ..models import UnknownModel
 
@@ -255,7 +255,7 @@ class Thread:
         state, turn = self.state, self.state.get("turn", 0)
         if not self.unfinished:
             return turn
-        counted = is_running(state) or not split_messages(state).new
+        counted = is_running(state) or not new_messages(state)
         uncounted = any(node == START or _begins(node) for node in self.next_nodes)
         return turn + (not counted or uncounted)
 
@@ -401,7 +401,7 @@ def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> T
         thread = replace(thread, next_nodes=(), values=values, inside=True)
     if not place.path or "tip" in thread.state:
         return thread
-    state = remembered(thread.state, place.parts.archive, thread.session, 1)
+    state, _ = remembered(thread.state, place.parts.archive, thread.session, 1)
     return replace(thread, values=repacked(state, thread.parts, None, thread.settings))
 
 

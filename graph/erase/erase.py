@@ -21,10 +21,10 @@ from ...memory.settings import user_named
 from ...memory.tools.summary import summarise
 from ...memory.turn import Session, Tip
 from ...memory.view import every_turn, fences_of, view_at
-from ...nodes.turn.arrivals import told_apart, unarchived
+from ...nodes.turn.arrivals import edited_turns, unarchived
+from ...nodes.turn.commits import state_at
 from ...nodes.turn.langchain_messages import stored_messages
 from ...nodes.turn.parts import AgentParts
-from ...nodes.turn.recovery import state_at
 from ...nodes.turn.state import AgentState, TurnState, repacked, unpacked, updated
 from ...nodes.turn.updates import tip_of
 from ..commands.threads import (
@@ -111,7 +111,7 @@ def erase(
     thread = _thread_to_erase(place_of(agent), newest_config(config))
     parts, session, saver = thread.parts, thread.session, thread.place.saver
     archive, tip = parts.archive, thread.tip
-    edits = told_apart(thread.state, view_at(archive, session, tip_of(thread.state))).known.edits
+    edits = edited_turns(thread.state, view_at(archive, session, tip_of(thread.state)))
     erased = archive.erase(
         session, _end_of(archive, session, branch, turn) if branch else tip, turn
     )
@@ -129,7 +129,7 @@ def erase(
         quoted=erased.quoted,
         resummarised=tuple(name for name, succeeded in resummarised.items() if succeeded),
         stale=tuple(name for name, succeeded in resummarised.items() if not succeeded),
-        lost_edits=tuple(edits),
+        lost_edits=edits,
         not_erased=(*names, *not_erased),
     )
 

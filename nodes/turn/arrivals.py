@@ -1,280 +1,222 @@
-"""The messages in state, told apart: archived turns, an unfinished turn, and what is new."""
+"""The messages in state, told apart: earlier turns, a turn that broke off, and what is new."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from typing import NamedTuple
 from uuid import uuid4
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from ...memory.errors import InputError
-from ...memory.messages import answered
-from ...memory.serialised import stored_form
-from ...memory.view import ArchiveView
-from .edits import MOST_TURNS, Compared, compared, identity
-from .langchain_messages import (
-    MADE_HERE,
-    accepted,
-    closed,
-    completed,
+from ...memory.history import (
+    KNOWN,
+    Known,
+    align,
+    asked_from,
+    boundaries,
+    edits_of,
+    entries,
+    numbers_of,
     question_start,
-    stored_messages,
-    with_call_ids,
-    with_tool_name,
 )
+from ...memory.messages import answered
+from ...memory.turn import StoredTurn
+from ...memory.view import ArchiveView
+from .langchain_messages import accepted, closed, stored_messages, with_call_ids, with_tool_name
 from .state import TurnState
 from .updates import is_running
 
 
-class Boundaries(NamedTuple):
-    """Where an unfinished turn begins, and the new one: what comes before them is of the past."""
-
-    unfinished: int
-    new: int
-
-
-def boundaries(messages: Sequence[BaseMessage], state: TurnState) -> Boundaries:
-    """Tell the parts of the messages apart by what the state says of earlier turns.
-
-    New is what follows the last archived message. If that one was removed, new is what follows the
-    question of its turn and the graph's answer to it. If that question was removed too, new is the
-    last run of user messages, without the question of an earlier turn, which nobody answered. In an
-    unfinished turn, new begins with the first message after the accepted ones that the graph cannot
-    have made. An archived message that stands before its question repeats an earlier id: LangGraph
-    put it in the place of that message. One behind an unfinished turn was sent again.
-    """
-    turn_at = _turn_positions(messages, state)
-    last_id = state.get("archived")
-    archived = next((at for at, m in enumerate(messages) if m.id and m.id == last_id), None)
-    accepted = max((at for at, n in turn_at.items() if n == state.get("turn")), default=None)
-    foreign = None if accepted is None else _first_foreign(messages, accepted + 1)
-    running = is_running(state)
-    repeats = archived is not None and accepted is not None and archived < accepted
-    if repeats and not running:
-        return Boundaries(foreign or 0, foreign or 0)
-    began = next((at for at, n in turn_at.items() if n == state.get("turn")), None)
-    if archived is not None and not (running and began is not None and began < archived):
-        end = archived + 1
-    elif running:
-        end = question_start(messages) if began is None else began
-    elif foreign is not None:
-        end = foreign
-    else:
-        after_turns = _first_foreign(messages, max(turn_at) + 1) if turn_at else 0
-        end = max(question_start(messages), after_turns)
-    return Boundaries(end, foreign if running and foreign is not None else end)
-
-
-def _turn_positions(messages: Sequence[BaseMessage], state: TurnState) -> dict[int, int]:
-    """Return the numbers of the turns by the positions of the messages that began them."""
-    numbers = state.get("asked", {})
-    return {at: numbers[m.id] for at, m in enumerate(messages) if m.id in numbers}
-
-
-def _first_foreign(messages: Sequence[BaseMessage], start: int) -> int:
-    """Return the first position from `start` of a message that no agent adds, else the end."""
-    positions = range(start, len(messages))
-    return next((at for at in positions if messages[at].type not in MADE_HERE), len(messages))
-
-
 @dataclass(frozen=True, slots=True)
-class SplitInput:
-    """The messages in state: `past` is before the last turn, and `unfinished` what broke off left.
+class Arrival:
+    """The messages in state, told apart.
 
-    It has an error result for each open call. `known` is the past beside the archived turns.
+    `turns` has by number those of earlier turns, and `edits` the edited ones of a turn by their
+    place in it. `unfinished` is what a run left that broke off, with an error result for each open
+    call. `history` is in no turn and must be adopted before what is `new`. `system` has all earlier
+    system messages.
     """
 
-    past: list[BaseMessage]
-    unfinished: list[BaseMessage]
-    new: list[BaseMessage]
-    known: Compared = field(default_factory=Compared)
+    turns: Mapping[int, list[BaseMessage]] = field(default_factory=dict)
+    edits: Mapping[int, Mapping[int, BaseMessage]] = field(default_factory=dict)
+    unfinished: Sequence[BaseMessage] = ()
+    history: Sequence[BaseMessage] = ()
+    new: Sequence[BaseMessage] = ()
+    system: Sequence[BaseMessage] = ()
 
-    def kept_turns(self, persisted: int, window: int) -> dict[int, list[BaseMessage]]:
+    def kept(self, persisted: int, window: int) -> dict[int, list[BaseMessage]]:
         """Return the earlier turns that stay in `messages`; `persisted` is the newest's number."""
-        unfinished = {persisted: self.unfinished} if self.unfinished else {}
-        turns = {**self.known.turns, **unfinished}
-        return dict([*turns.items()][max(0, len(turns) - window) :])
+        turns = {**self.turns, persisted: [*self.unfinished]} if self.unfinished else self.turns
+        return dict(sorted(turns.items())[max(0, len(turns) - window) :])
 
 
-def standing(past: Iterable[BaseMessage], kept: Iterable[BaseMessage]) -> list[BaseMessage]:
+def arrival(state: TurnState, view: ArchiveView, known: Known | None = None) -> Arrival:
+    """Tell the messages in state apart; nothing is new if there is nothing to answer.
+
+    `view` is that of the state's tip. `known` are all messages that are known, by default the
+    newest ones, of which the state keeps a list. In a larger graph what follows the last known
+    message is new, whoever said it: other agents may have spoken.
+    """
+    past, unfinished, rest = _parts(state, known)
+    found = _of_known(past, state, view, known)
+    if view.session.namespace and (past or unfinished):
+        found = replace(found, new=[*found.new, *rest])
+    elif rest:
+        found = _handed_over(rest, view, found, is_after=bool(past) or is_running(state))
+    found = replace(found, unfinished=closed(unfinished, state.get("nonce", "")))
+    if not rest or not found.new:
+        found = _asked_again(replace(found, new=()), view)
+    return replace(
+        found,
+        history=[with_call_ids(accepted(message)) for message in found.history],
+        new=[with_call_ids(accepted(message)) for message in found.new],
+    )
+
+
+def _parts(
+    state: TurnState, known: Known | None = None
+) -> tuple[list[BaseMessage], list[BaseMessage], list[BaseMessage]]:
+    """Return the messages of earlier turns, those of a turn that broke off, and the others."""
+    messages: list[BaseMessage] = [*state.get("messages", [])]
+    known = state.get("known", ()) if known is None else known
+    begin, end = boundaries(messages, known, state.get("turn", 0), state.get("persisted", 0))
+    return messages[:begin], messages[begin:end], messages[end:]
+
+
+def _of_known(
+    past: Sequence[BaseMessage], state: TurnState, view: ArchiveView, given: Known | None
+) -> Arrival:
+    """Tell the messages apart up to the last known one: what nobody knows there is new."""
+    known = state.get("known", ()) if given is None else given
+    numbers, digests = numbers_of(past, known), {own: said for own, said, _ in known}
+    oldest = next((number for number in numbers if number is not None), None)
+    first = 0 if oldest is None else numbers.index(oldest)
+    if given is None and len(known) >= KNOWN:  # older ones are not on the list
+        numbers[:first] = [oldest] * first
+    said = {at: entries([message], 0)[0] for at, message in enumerate(past) if at >= first}
+    edited = [at for at, (own, digest, _) in said.items() if digests.get(own, digest) != digest]
+    edits: dict[int, dict[int, BaseMessage]] = {}
+    if edited or None in numbers:
+        places = align(past, view.turns, view.tip.turn, whole=numbers[0] is not None)
+        places = {at: places[at] for at in places if numbers[at] is None or at in edited}
+        edits = edits_of(past, places)
+        for at in {*edited} - places.keys():
+            _put_in_turn(past[at], view.turns([numbers[at] or 0]), edits)
+        for at, place in places.items():
+            numbers[at] = place.turn.number
+    turns: dict[int, list[BaseMessage]] = {}
+    unknown: list[BaseMessage] = []
+    for message, number in zip(past, numbers, strict=True):
+        here = unknown if number is None else turns.setdefault(number, [])
+        here.append(message)
+    turns.pop(0, None)  # system messages of turns that left
+    system = [message for message in past if message.type == "system"]
+    return Arrival(turns, edits, new=unknown, system=system)
+
+
+def _put_in_turn(
+    message: BaseMessage,
+    turns: Sequence[StoredTurn],
+    edits: dict[int, dict[int, BaseMessage]],
+) -> None:
+    """Take an edited message, of which only the turn is known, for the first of its type there."""
+    for turn in turns:
+        types, taken = [one.type for one in turn.messages], edits.get(turn.number, {})
+        free = (at for at, kind in enumerate(types) if kind == message.type and at not in taken)
+        if (place := next(free, None)) is not None:
+            edits.setdefault(turn.number, {})[place] = message
+
+
+def _handed_over(
+    rest: Sequence[BaseMessage], view: ArchiveView, found: Arrival, *, is_after: bool
+) -> Arrival:
+    """Tell apart what follows the known messages: a history that is sent again, then what is new.
+
+    The last messages of users are always new. What no turn has is new too, or adopted if nothing is
+    known before it (not `is_after`).
+    """
+    end = asked_from(rest)
+    places = align(rest[:end], view.turns, view.tip.turn)
+    if not places:
+        at = 0 if is_after else end if end < len(rest) else question_start(rest)
+        return replace(found, history=rest[:at], new=[*found.new, *rest[at:]])
+    last = max(places)
+    new = [message for at, message in enumerate(rest) if at not in places]
+    if last == len(rest) - 1:
+        new = [rest[-1]] if view.session.namespace else []
+    turns: dict[int, list[BaseMessage]] = {}
+    for at, place in sorted(places.items()):
+        turns.setdefault(place.turn.number, []).append(rest[at])
+    edits = edits_of(rest, places)
+    turns = {**turns, **found.turns, **{number: turns[number] for number in edits}}
+    return replace(found, turns=turns, edits={**found.edits, **edits}, new=[*found.new, *new])
+
+
+def _asked_again(found: Arrival, view: ArchiveView) -> Arrival:
+    """Return what is asked although nothing is new: an edited question, or that which broke off.
+
+    LangGraph puts a message that repeats an id in the place of the old one, which gets its archived
+    text back.
+    """
+    edited = [
+        (number, at)
+        for number, messages in found.edits.items()
+        for at, message in messages.items()
+        if message.type == "human"
+    ]
+    if not edited:
+        is_open = found.unfinished and not answered(found.unfinished)
+        asked = [m for m in found.unfinished if isinstance(m, HumanMessage)] if is_open else []
+        return replace(found, new=_renamed(asked))
+    number, place = max(edited)
+    question = found.edits[number][place]
+    (turn,) = view.turns([number])
+    original = stored_messages(view, turn)[place].model_copy(update={"id": question.id})
+    turns = [original if one is question else one for one in found.turns[number]]
+    others = {at: one for at, one in found.edits[number].items() if at != place}
+    edits = {**found.edits, number: others}
+    return replace(
+        found,
+        turns={**found.turns, number: turns},
+        edits={turn: some for turn, some in edits.items() if some},
+        new=_renamed([question]),
+    )
+
+
+def _renamed(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
+    return [message.model_copy(update={"id": str(uuid4())}) for message in messages]
+
+
+def standing(system: Iterable[BaseMessage], kept: Iterable[BaseMessage]) -> list[BaseMessage]:
     """Return the system messages of turns that leave: they hold until they are removed."""
     ids, old = {message.id for message in kept}, dict[str, BaseMessage]()
-    for message in past:
-        if message.type == "system" and message.id not in ids:
+    for message in system:
+        if message.id not in ids:
             old.setdefault(str(message.text), message)
     return [*old.values()]
-
-
-def split_input(state: TurnState, view: ArchiveView) -> SplitInput:
-    """Tell the messages in state apart; raises `InputError` if nothing is new.
-
-    `view` is that of the state's tip.
-
-    An edited question is a new one if nothing follows: LangGraph puts a message that repeats an id
-    in the place of the old one.
-    """
-    arrived = told_apart(state, view)
-    if not arrived.new and arrived.known.questions:
-        return _with_repeated(arrived, view)
-    if not arrived.new and arrived.unfinished and not answered(arrived.unfinished):
-        # The run that broke off is tried again: its question is asked once more.
-        questions = (m for m in arrived.unfinished if isinstance(m, HumanMessage))
-        return replace(arrived, new=_renamed(questions))
-    if not arrived.new:
-        raise InputError(len(state.get("messages", [])))
-    # A client may refer to a file, and say anything of it: it is read again.
-    return replace(arrived, new=completed(view.archive, view.session, arrived.new))
-
-
-def told_apart(state: TurnState, view: ArchiveView) -> SplitInput:
-    """Tell the messages in state apart, and compare what is past with the archive."""
-    arrived, session = split_messages(state), view.session
-    numbers, past_messages = state.get("asked", {}), arrived.past
-    first = next((at for at, one in enumerate(past_messages) if one.id in numbers), 0)
-    # The system messages of turns that left stand before the others.
-    before = [one for one in past_messages[:first] if one.type != "system"]
-    past_messages = [*before, *past_messages[first:]]
-    known = compared(past_messages, numbers, view)
-    if known.unknown and not session.namespace:
-        known = _sent_again(past_messages, known, view)
-    arrived = replace(arrived, known=known)
-    if session.namespace:  # other agents may have spoken before the question
-        return arrived
-    if _is_history(arrived.new, view):
-        return replace(arrived, new=[])
-    if start := _new_question(arrived.new, view):
-        return _without_history(arrived, start, view)
-    return arrived
 
 
 def is_all_answered(state: TurnState, view: ArchiveView) -> bool:
     """Tell whether a run has nothing to answer: no unfinished turn, no new or edited question."""
     if is_running(state):
         return False
-    arrived = told_apart(state, view)
-    return not (arrived.new or arrived.unfinished or arrived.known.questions)
+    arrived = arrival(state, view)
+    return not (arrived.new or arrived.unfinished)
 
 
-def _sent_again(messages: Sequence[BaseMessage], known: Compared, view: ArchiveView) -> Compared:
-    """Return what is known of the past, of which messages were removed, after the last turn.
-
-    A history without ids may follow it then, which begins with the first unknown message.
-    """
-    first = next(at for at, message in enumerate(messages) if message is known.unknown[0])
-    again = compared(messages[first:], {}, view)
-    is_history = again.newest == view.tip.turn and not again.before and not again.named
-    return again if is_history else known
+def edited_turns(state: TurnState, view: ArchiveView) -> tuple[int, ...]:
+    """Return the numbers of the turns of which the state has messages that were edited."""
+    return tuple(_of_known(_parts(state)[0], state, view, None).edits)
 
 
-def _is_history(new: Sequence[BaseMessage], view: ArchiveView) -> bool:
-    """Tell whether a client sent archived messages with their ids, and no question after them.
-
-    LangGraph adds those that `messages` does not have any more; the last question stays before.
-    """
-    if not new or new[-1].type not in MADE_HERE:
-        return False
-    again = compared(new, {}, view)
-    return len(again.named) == len(new) and not again.edits
+def new_messages(state: TurnState) -> list[BaseMessage]:
+    """Return the messages that follow the known ones."""
+    return _parts(state)[2]
 
 
-def _new_question(new: Sequence[BaseMessage], view: ArchiveView) -> int:
-    """Return the position where the new question begins, 0 if nothing stands before it.
-
-    A history may end with archived questions whose answers LangGraph left at their place, or with
-    those of the newest turns, which nobody answered.
-    """
-    start = question_start(new)
-    last = max((at for at, message in enumerate(new) if message.type == "human"), default=0)
-    start = _after_unanswered(new, start, last, view) if 0 < start < last else start
-    if not any(message.type == "human" for message in new[start:last]):
-        return start
-    known = {message.id for message in compared(new[start:last], {}, view).named}
-    return start + len([*takewhile(lambda message: message.id in known, new[start:last])])
-
-
-def _after_unanswered(new: Sequence[BaseMessage], start: int, last: int, view: ArchiveView) -> int:
-    """Return the position, from `start` on, behind those that repeat questions without an answer.
-
-    A client may have left some of them out.
-    """
-    turns = _unanswered(view)
-    for end in range(min(last, start + len(turns)), start, -1):
-        again = compared(new[:end], {}, view)
-        kept = (again.turns.get(turn, ()) for turn in {*turns} - again.edits.keys())
-        if not again.unknown and any(one is new[end - 1] for turn in kept for one in turn):
-            return end
-    return start
-
-
-def _unanswered(view: ArchiveView) -> list[int]:
-    """Return the turn of each question behind the last answer."""
-    found: list[int] = []
-    for turn in range(view.tip.turn, 0, -1):
-        for stored in view.turns([turn]):
-            kinds = [message.type for message in reversed(stored.messages)]
-            asked = [*takewhile(lambda kind: kind == "human", kinds)]
-            found += [turn] * len(asked)
-            if len(asked) < len(kinds):
-                return found
-    return found
-
-
-def _without_history(arrived: SplitInput, start: int, view: ArchiveView) -> SplitInput:
-    """Tell apart what is new if a client hands over its whole history before its question.
-
-    It does if the last turn is in it, was erased, or had no answer: a client may keep no question
-    that failed, or ask it again. Edits in it are edits of the archived turns.
-    Of a history with ids, LangGraph leaves what `messages` has at its place, before the rest.
-    """
-    known, last = arrived.known, view.tip.turn
-    sent, question = arrived.new[:start], arrived.new[start:]
-    again = compared(sent, {}, view)
-    if last and again.newest >= max(1, _last_answered(view)):
-        known = again if again.edits or again.unknown else known
-        question = _without_unfinished(question, arrived.unfinished)
-        return replace(arrived, new=[*again.before, *question], known=known)
-    if not again.named or not (known.newest == last or last in {*known.turns, *again.turns}):
-        return arrived
-    # Without the turns between them, only ids tell which turns these are of.
-    ids = {message.id for message in again.named}
-    first = next(at for at, message in enumerate(sent) if message.id in ids)
-    if last > MOST_TURNS:  # what stands before is of turns that are too old to be compared
-        sent = [*(m for m in sent[:first] if m.type == "system"), *sent[first:]]
-    rest = [message for message in sent if message.id not in ids]
-    again = compared(again.named, {}, view)
-    known = again.joined(known) if again.edits else known
-    return replace(arrived, new=[*rest, *question], known=known)
-
-
-def _last_answered(view: ArchiveView) -> int:
-    """Return the number of the newest turn that has an answer, 0 without any."""
-    for turn in range(view.tip.turn, 0, -1):
-        for stored in view.turns([turn]):
-            if any(message.type in MADE_HERE for message in stored.messages):
-                return turn
-    return 0
-
-
-def _without_unfinished(
-    question: list[BaseMessage], unfinished: Sequence[BaseMessage]
-) -> list[BaseMessage]:
-    """Return a question that follows a history without the question of the turn that broke off."""
-    asked = stored_form(takewhile(lambda message: message.type == "human", unfinished))
-    first = stored_form(question[: len(asked)])
-    is_there = len(asked) < len(question) and [*map(identity, asked)] == [*map(identity, first)]
-    return question[len(asked) :] if is_there else question
-
-
-def split_messages(state: TurnState) -> SplitInput:
-    """Return the messages in state told apart by their ids; there may be no new ones."""
-    messages: list[BaseMessage] = [*state.get("messages", [])]
-    parts = boundaries(messages, state)
-    return SplitInput(
-        past=messages[: parts.unfinished],
-        unfinished=closed(messages[parts.unfinished : parts.new], state.get("nonce", "")),
-        new=[with_call_ids(accepted(message)) for message in messages[parts.new :]],
-    )
+def unarchived(state: TurnState) -> list[BaseMessage]:
+    """Return the messages in state that the archive does not have, unchanged."""
+    _, unfinished, new = _parts(state)
+    return [*unfinished, *new]
 
 
 def results_of_client(state: TurnState) -> list[BaseMessage]:
@@ -283,7 +225,7 @@ def results_of_client(state: TurnState) -> list[BaseMessage]:
     A client sends them as the input of a run; there are none if anything else is new. A result has
     the name of the tool that was called.
     """
-    if not is_running(state) or split_messages(state).new:
+    if not is_running(state) or new_messages(state):
         return []
     messages = [*state.get("messages", [])]
     sent = [*takewhile(lambda message: message.type == "tool", reversed(messages))][::-1]
@@ -294,34 +236,3 @@ def results_of_client(state: TurnState) -> list[BaseMessage]:
     if not results or any(result.tool_call_id not in names for result in results):
         return []
     return [with_tool_name(accepted(one), names[one.tool_call_id]) for one in results]
-
-
-def unarchived(state: TurnState) -> list[BaseMessage]:
-    """Return the messages in state that the archive does not have, unchanged."""
-    messages = [*state.get("messages", [])]
-    return [*messages[boundaries(messages, state).unfinished :]]
-
-
-def turn_numbers(turns: Mapping[int, Sequence[BaseMessage]]) -> dict[str, int]:
-    """Return the turns' numbers by the ids of their first messages and of all that users sent."""
-    return {
-        str(message.id): number
-        for number, turn in turns.items()
-        for at, message in enumerate(turn)
-        if not at or message.type not in MADE_HERE
-    }
-
-
-def _with_repeated(arrived: SplitInput, view: ArchiveView) -> SplitInput:
-    """Take the edited questions as new, and restore the archived turns."""
-    known = arrived.known
-    turns = view.turns(sorted(known.questions))
-    restored = {stored.number: stored_messages(view, stored) for stored in turns}
-    edits = {turn: edit for turn, edit in known.edits.items() if turn not in restored}
-    whole = replace(known, turns={**known.turns, **restored}, edits=edits, questions={})
-    said = [message for turn in known.questions.values() for message in turn]
-    return replace(arrived, known=whole, new=[*map(accepted, _renamed(said))])
-
-
-def _renamed(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
-    return [message.model_copy(update={"id": str(uuid4())}) for message in messages]

@@ -28,9 +28,6 @@ from ...memory.view import ArchiveView
 from ...prompts.loader import render
 from .readable import readable
 
-MADE_HERE = frozenset({"ai", "tool"})
-"""Types of the messages that an agent adds itself."""
-
 _Message = TypeVar("_Message", bound=BaseMessage)
 
 
@@ -141,21 +138,6 @@ def _moment(value: Any) -> datetime | None:
     except (ValueError, OverflowError, OSError):
         return None
     return value if isinstance(value, datetime) else None
-
-
-def question_start(messages: Sequence[BaseMessage]) -> int:
-    """Return the position where the user's last question begins, 0 if there is none.
-
-    Instructions right before the question belong to it.
-
-    >>> words, answer = HumanMessage("Hi"), AIMessage("Hi")
-    >>> question_start([words, answer, words])
-    2
-    """
-    at = max((n for n, message in enumerate(messages) if message.type == "human"), default=0)
-    while at > 0 and messages[at - 1].type not in MADE_HERE:
-        at -= 1
-    return at
 
 
 def closed(messages: Sequence[BaseMessage], nonce: str, reason: str = "") -> list[BaseMessage]:

@@ -62,6 +62,12 @@ def _valid_report(report: dict[str, Any]) -> dict[str, Any]:
     raise ValueError("Input should be a report with the tokens of system message and tools")
 
 
+def _valid_entry(entry: list[Any]) -> list[Any]:
+    if [*map(type, entry)] != [str, str, int]:
+        raise ValueError("Input should be the digests of an id and a message, and a turn")
+    return entry
+
+
 def _valid_ranges(ranges: str) -> str:
     try:
         numbers(ranges)
@@ -266,8 +272,8 @@ class Bookkeeping(TypedDict, total=False):
     tools as they were archived last. `window` is the thread's ambient window, None for that of the
     settings. `limit` is the size to which a context was cut that the provider of a model refused.
     `plan` is what the context shows, None to make it anew. `due`
-    tells that an open effort must be compressed. `asked` maps the ids of the messages that began a
-    turn to the number of that turn. `memory` is a digest of all that the nodes wrote, by which they
+    tells that an open effort must be compressed. `known` has the newest messages in the state, as
+    `history.entries` writes them. `memory` is a digest of all that the nodes wrote, by which they
     know it again; see `digest_of`.
     """
 
@@ -284,8 +290,7 @@ class Bookkeeping(TypedDict, total=False):
     window: Annotated[int, Field(ge=0)] | None
     limit: Limit
     events: list[Annotated[dict[str, Plain], AfterValidator(_valid_event)]]
-    asked: dict[str, _Turn]
-    archived: str
+    known: list[Annotated[list[Any], AfterValidator(_valid_entry)]]
     memory: str
 
 
@@ -546,8 +551,12 @@ def unpacked(state: Mapping[str, Any], secret: bytes = b"") -> TurnState:
     is_wrong = type(turn) is not int or turn not in {persisted, (persisted or 0) + 1}
     if "turn" in edited and persisted is not None and is_wrong:
         # Whatever stands there, it is the last turn or the running one.
-        turn = persisted + (max(bookkeeping.get("asked", {}).values(), default=0) > persisted)
-        edited, wrong = {**edited, "turn": turn}, [("turn",)]
+        newest = max((number for *_, number in bookkeeping.get("known", ())), default=0)
+        if turn and turn == newest:
+            bookkeeping["persisted"] = turn - 1
+        else:
+            turn = persisted + (newest > persisted)
+            edited, wrong = {**edited, "turn": turn}, [("turn",)]
     memory, faults = valid(edited, Memory, turn if type(turn) is int else 0)
     if memory.get("active_effort") not in {None, *memory.get("open_efforts", ())}:
         memory["active_effort"] = None

@@ -18,6 +18,7 @@ from ...memory.context.rounds import left_until
 from ...memory.dates import stamp
 from ...memory.efforts import EMPTY
 from ...memory.errors import ArchiveError, InputError, SessionNotFoundError
+from ...memory.history import numbers_of, question_start
 from ...memory.locks import CACHES
 from ...memory.messages import answered
 from ...memory.put_right import put_right
@@ -185,13 +186,13 @@ def corrected(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -
 def running(state: TurnState) -> list[BaseMessage]:
     """Return the messages of the running turn; raise `InputError` if an edit removed them all."""
     messages: list[BaseMessage] = [*state["messages"]]
-    turn, asked, start = state.get("turn", 0), state.get("asked", {}), 0
-    for at, message in enumerate(messages):
-        if asked.get(message.id or "") == turn:
-            start = at
-            break
-        if message.id == state.get("archived"):
-            start = start or at + 1
+    known, turn = state.get("known", ()), state.get("turn", 0)
+    numbers, begun = numbers_of(messages, known), [number for *_, number in known]
+    turn = turn if turn in begun else max(begun, default=turn)  # somebody edited the number
+    start = numbers.index(turn) if turn in numbers else 0
+    if turn not in numbers:
+        last = (at for at, number in enumerate(numbers, 1) if number is not None)
+        start = max(last, default=question_start(messages))
     if start == len(messages):
         raise InputError(len(messages))
     return messages[start:]

@@ -81,9 +81,9 @@ def streamed_update(before: Efforts, after: Efforts, runtime: Runtime[Settings])
     return efforts_update(after)
 
 
-def commit_update(turn: StoredTurn, last: str) -> dict[str, Any]:
-    """Return the update after a commit; `last` is the id of the turn's last message."""
-    return {**tip_update(turn.tip), "archived": last, "events": []}
+def commit_update(turn: StoredTurn) -> dict[str, Any]:
+    """Return the update after a commit."""
+    return {**tip_update(turn.tip), "events": []}
 
 
 def plan_update(work: Turn, before: Plan | None = None) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from ebbtide import SessionNotFoundError, commands, delete_session, restore, tra
 from ebbtide.memory.messages import text
 from ebbtide.memory.turn import Session
 from tests.agents import Talk, inside, talk
-from tests.nodes.turn.test_checkpoints import Died, DyingSaver
+from tests.graph.test_entry import Died, DyingSaver
 
 
 def of(user: str) -> RunnableConfig:

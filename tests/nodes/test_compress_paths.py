@@ -286,7 +286,7 @@ def test_a_pass_without_anything_leaves_state_and_context_as_they_were(
     contexts = [
         [[m.text for m in sent.messages] for sent in one.model.sent] for one in (chat, silent)
     ]
-    left = {"messages", "asked", "archived", "archive", "tip", "nonce", "due", "events", "banners"}
+    left = {"messages", "known", "archive", "tip", "nonce", "due", "events", "banners"}
     states: list[list[dict[str, Any]]] = [
         [{k: v for k, v in unpacked(s).items() if k not in left} for s in one]
         for one in (found, expected)

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 from langchain_core.messages import RemoveMessage
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import MessagesState
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from ebbtide import MemoryState, erase
-from ebbtide.memory.errors import NotAdoptedError
 from tests.agents import THREAD, inside, talk
-from tests.nodes.turn.test_arrivals_editing import three, told
+from tests.nodes.turn.test_histories import OLD, branches
 
 WORDS = ["One.", "Two.", "Three."]
 
@@ -20,7 +20,8 @@ WORDS = ["One.", "Two.", "Three."]
 @pytest.mark.parametrize("turn", [1, 2])
 def test_edit_goes_with_an_erasure(tmp_path: Path, turn: int, *, new_id: bool) -> None:
     """The thread has the turns as the archive does, and the report names the edited one."""
-    chat = three(tmp_path, "4")
+    chat = talk(tmp_path, ["1", "2", "3", "4"], checkpointer=InMemorySaver())
+    chat.say_all(WORDS)
     messages = chat.agent.get_state(THREAD).values["messages"]
     other = {"id": "other"} if new_id else {}
     messages[2] = messages[2].model_copy(update={"content": "Edited.", **other})
@@ -29,15 +30,14 @@ def test_edit_goes_with_an_erasure(tmp_path: Path, turn: int, *, new_id: bool) -
 
     report = erase(chat.agent, THREAD, turn)
 
-    left = [[words, str(n)] for n, words in enumerate(WORDS, 1)]
-    left[turn - 1] = []
+    left = [[] if n == turn else said for n, said in enumerate(OLD, 1)]
     assert (report.lost_edits, report.not_erased) == ((2,), ())
-    assert told(chat, chat.say("New.")) == [*left, ["New.", "4"]]
-    assert chat.branches == 1
+    chat.say("New.")
+    assert branches(chat) == [[*left, ["New.", "4"]]]
 
 
 def test_edit_of_the_first_turn_in_a_graph_that_keeps_messages(tmp_path: Path) -> None:
-    """The graph no longer shows which thread it is: the error says what to do."""
+    """The other turns still show which thread it is; the edit goes with the erasure."""
     outer = inside(talk(tmp_path, lambda _: "OK.", checkpointer=None), MessagesState)
     for words in WORDS:
         outer.invoke({"messages": words}, THREAD)
@@ -45,13 +45,11 @@ def test_edit_of_the_first_turn_in_a_graph_that_keeps_messages(tmp_path: Path) -
     question = question.model_copy(update={"content": "Edited."})
     outer.update_state(THREAD, {"messages": [question]})
 
-    with pytest.raises(NotAdoptedError, match="adopted when the next message is sent"):
-        erase(outer, THREAD, 3)
-
-    outer.invoke({"messages": "Four."}, THREAD)
     erase(outer, THREAD, 3)
+    outer.invoke({"messages": "Four."}, THREAD)
+
     told_now = [message.text for message in outer.get_state(THREAD).values["messages"]]
-    assert told_now == ["Edited.", "OK.", "Two.", "OK.", "Four.", "OK."]
+    assert told_now == ["One.", "OK.", "Two.", "OK.", "Four.", "OK."]
 
 
 def test_edit_in_a_larger_graph(tmp_path: Path) -> None:

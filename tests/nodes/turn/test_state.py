@@ -33,8 +33,8 @@ FORGED: list[tuple[tuple[str, ...], Any]] = [
 """What the archive contradicts."""
 WRONG_BOOKKEEPING: list[Any] = [
     *(5, None, {"tip": "no id"}, {"tip": "ab" * 16}, {"tip": ""}, {"persisted": 9}, {"nonce": 3}),
-    *({"persisted": -5}, {"events": [{}]}, {"archive": 5}, {"window": -3}, {"archived": "x"}),
-    *({"asked": {"x": 9}}, {"plan": {"turns": "1"}}, {"plan": {"after_turn": 99}}),
+    *({"persisted": -5}, {"events": [{}]}, {"archive": 5}, {"window": -3}, {"known": [["x"]]}),
+    *({"known": [["x", "y", 9]]}, {"plan": {"turns": "1"}}, {"plan": {"after_turn": 99}}),
     *({"plan": {"after_turn": 1, "short": {"a": [1, 2]}}}, {"plan": {"after_turn": 1, "why": "x"}}),
     *({"events": [{"type": "opened"}]}, {"events": [{"type": "concluded", "effort": "a"}]}),
     *({"plan": {"after_turn": 2, "summaries": ["x"], "logs": {"x": 1}, "quotes": {"x": 1}}},),
@@ -177,7 +177,7 @@ MIDDLE: list[Any] = [
         {"bookkeeping": {"events": [{"type": "opened"}]}},
         {"bookkeeping": {"plan": None}},
     ),
-    *({"bookkeeping": {"asked": {}}}, {"bookkeeping": {"archived": "x"}}, {"references": 5}),
+    *({"bookkeeping": {"known": []}}, {"bookkeeping": {"known": "x"}}, {"references": 5}),
     {"memory": {"context_report": {"tokens": {"system": 10**6, "tools": 1}, "budget": 9}}},
     {"memory": {"context_report": {"tokens": {"system": 1}, "changed": "x", "left_out": 5}}},
 ]

@@ -11,6 +11,7 @@ from langgraph_sdk.auth.types import BaseUser, StudioUser
 from ebbtide import build_memory_graph
 from ebbtide.memory.efforts import happened
 from ebbtide.memory.errors import InputError
+from ebbtide.memory.history import id_digest
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.turn import ANONYMOUS, Session, StoredTurn, Tip
 from ebbtide.nodes.turn.session import session_of
@@ -86,10 +87,10 @@ def test_a_new_state_has_committed_nothing() -> None:
 def test_a_commit_is_found_again_in_the_state() -> None:
     """What a commit puts into the state is the tip that the next one goes on from."""
     turn = StoredTurn(2, (), "", id="id", parent="parent")
-    update: Any = commit_update(turn, "last")
+    update: Any = commit_update(turn)
 
     assert tip_of(update) == turn.tip
-    assert (update["archived"], update["events"]) == ("last", [])
+    assert update["events"] == []
 
 
 def test_efforts_come_back_as_they_were() -> None:
@@ -103,22 +104,24 @@ def test_efforts_come_back_as_they_were() -> None:
 @pytest.mark.parametrize(
     ("marks", "texts"),
     [
-        ({"asked": {"1": 1, "3": 2}, "archived": "2"}, ["two"]),
-        ({"asked": {"1": 2}}, ["one", "a", "two"]),
-        ({"asked": {"gone": 2}, "archived": "2"}, ["two"]),
-        ({"asked": {"gone": 2}, "archived": "gone"}, ["one", "a", "two"]),
+        ({"1": 1, "2": 1, "3": 2}, ["two"]),
+        ({"1": 2}, ["one", "a", "two"]),
+        ({"1": 1, "2": 1, "gone": 2}, ["two"]),
+        ({"gone": 2}, ["two"]),
     ],
 )
-def test_the_running_turn_begins_where_it_began(marks: dict[str, Any], texts: list[str]) -> None:
-    """Its first message, else the end of the archived turn, else all there is."""
-    state: Any = {"messages": MESSAGES, "turn": 2, **marks}
+def test_the_running_turn_begins_where_it_began(marks: dict[str, int], texts: list[str]) -> None:
+    """Its first message, else the end of the archived turn, else the last question."""
+    known = [[id_digest(own), "", turn] for own, turn in marks.items()]
+    state: Any = {"messages": MESSAGES, "turn": 2, "known": known}
 
     assert [message.text for message in running(state)] == texts
 
 
 def test_a_turn_that_was_removed_is_an_error() -> None:
     """If an edit removed the running turn there is nothing to answer."""
-    state: Any = {"messages": MESSAGES, "turn": 2, "asked": {"gone": 2}, "archived": "3"}
+    known = [[id_digest("3"), "", 1], [id_digest("gone"), "", 2]]
+    state: Any = {"messages": MESSAGES, "turn": 2, "known": known}
 
     with pytest.raises(InputError):
         running(state)

@@ -13,7 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import MessagesState
 from langgraph.types import Durability
 
-from ebbtide import TurnRunningError, erase
+from ebbtide import InputError, TurnRunningError, erase
 from tests.agents import THREAD, Talk, inside, talk
 from tests.doubles import call
 
@@ -129,8 +129,6 @@ def test_a_client_that_sends_it_again(tmp_path: Path) -> None:
 def test_an_input_that_cannot_be_applied(tmp_path: Path) -> None:
     """What failed to be applied does not fail again with each message that follows."""
     chat = begun(tmp_path)
-    with pytest.raises(ValueError, match="delete a message"):
-        chat.agent.invoke({"messages": [RemoveMessage("none")]}, THREAD, durability="sync")
     with pytest.raises(NotImplementedError):
         chat.agent.invoke({"messages": 7}, THREAD, durability="sync")
 
@@ -172,3 +170,14 @@ def test_commands_wait(tmp_path: Path) -> None:
 
     with pytest.raises(TurnRunningError):
         erase(chat.agent, THREAD, 1)
+
+
+def test_removal_of_a_message_that_has_left(tmp_path: Path) -> None:
+    """LangGraph would fail for it: it is dropped, with a question and without."""
+    chat = begun(tmp_path)
+
+    state = chat.agent.invoke({"messages": [RemoveMessage("gone"), ("user", "second")]}, THREAD)
+
+    assert chat.said(state) == ["first", "second"]
+    with pytest.raises(InputError, match="no new message"):
+        chat.agent.invoke({"messages": [RemoveMessage("gone")]}, THREAD)

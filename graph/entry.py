@@ -1,4 +1,4 @@
-"""What an earlier run left in the newest checkpoint of a thread: an input, and results of tools.
+"""The input of a run: whose it is, and what an earlier run left in the newest checkpoint.
 
 LangGraph stores the input of a run in a checkpoint of its own before it applies it. If the process
 dies in between, a run without input applies it; a run with a new message drops it.
@@ -11,17 +11,75 @@ from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import ensure_config
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.constants import START
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
-from ...memory.archive.protocol import Archive
-from ...memory.tool_names import MEMORY_TOOLS
-from .readable import readable
+from ..memory.archive.protocol import Archive
+from ..memory.errors import InputError, SessionNotFoundError
+from ..memory.serialised import clean
+from ..memory.settings import resolve
+from ..memory.tool_names import MEMORY_TOOLS
+from ..memory.turn import Session
+from ..memory.view import view_at
+from ..nodes.turn.arrivals import is_all_answered
+from ..nodes.turn.parts import AgentParts
+from ..nodes.turn.readable import readable
+from ..nodes.turn.session import user_of
+from ..nodes.turn.state import unpacked, without_reserved
+from ..nodes.turn.updates import tip_of
 
 _ROLES = frozenset({"user", "human", "assistant", "ai", "system"})
 
 _USER = "ebbtide_user"
 """The key of a digest of the run's user in the metadata of each of its checkpoints."""
+
+
+def entered(
+    given: Any,
+    found: CheckpointTuple | None,
+    parts: AgentParts,
+    config: RunnableConfig | None,
+    context: object,
+) -> tuple[Any, RunnableConfig]:
+    """Return the input of a run after what an earlier one left, and a config with its user.
+
+    `found` is the checkpoint that it goes on from. A `RemoveMessage` of a message that has left is
+    dropped, since LangGraph fails for it. Raises `SessionNotFoundError` if the thread is another
+    user's, or the run goes on with what another user said before its first turn; `InputError` if it
+    has nothing to answer.
+    """
+    update, chosen = without_reserved(given), ensure_config(config)["configurable"]
+    user = user_of(resolve(context, parts.settings), chosen)
+    session, archive = Session(user, clean(str(chosen.get("thread_id")))), parts.archive
+    named = named_user(archive, user)
+    goes_on = bool(chosen.get("checkpoint_id")) or not isinstance(update, Mapping)
+    is_of_others = found is not None and is_of_another(found.metadata, archive, user)
+    is_refused = is_of_others and goes_on
+    # The archive is asked when the turn begins; before it where the checkpoint does not say.
+    is_named = found is not None and names_user(found.metadata, archive, user)
+    is_known = is_named and not chosen.get("checkpoint_id")
+    if "thread_id" in chosen and (is_refused or not (is_known or archive.owns(session))):
+        raise SessionNotFoundError(session.thread)
+    left: list[BaseMessage] = []
+    if found is not None and is_of_others:
+        left, found = [RemoveMessage(id=REMOVE_ALL_MESSAGES)], None
+    elif found is not None and not goes_on:
+        left = left_messages(found)
+    if not isinstance(update, Mapping):
+        return update, named
+    said = input_messages(update.get("messages", []))
+    if said is None:  # malformed ones are left to LangGraph
+        return update, named
+    values = found.checkpoint["channel_values"] if found else {}
+    there = {REMOVE_ALL_MESSAGES, *(one.id for one in (*values.get("messages", ()), *left))}
+    messages = [one for one in said if one.type != "remove" or one.id in there]
+    if not messages and (is_of_others or not left):
+        state = unpacked(values)
+        if is_all_answered(state, view_at(archive, session, tip_of(state))):
+            raise InputError(len(state.get("messages", [])))
+    return {**update, "messages": [*left, *messages]}, named
 
 
 def named_user(archive: Archive, user: str) -> RunnableConfig:
