@@ -34,6 +34,7 @@ from sqlalchemy.engine import Connection
 
 from ebbtide import SqlArchive
 from ebbtide.memory.archive.schema import METADATA, PASSAGE_BITS, TERM_BITS, TURN_BITS
+from ebbtide.memory.archive.search import find
 from ebbtide.memory.turn import Session, StoredTurn, Tip
 
 LONG = 100
@@ -204,7 +205,7 @@ def operations(
     chance = random.Random(query)
     return {
         "commit": lambda: archive.commit(session, tip, session_turn(tip.turn + 1, chance)),
-        "search": lambda: archive.find(archive.load(session, tip), query, 5),
+        "search": lambda: find(archive.load(session, tip), query, 5),
         "elsewhere": lambda: archive.elsewhere(session, query, 5),
         "concluded": lambda: archive.elsewhere(session, None, 20),
     }

@@ -35,7 +35,8 @@ from report import argument_parser, percent, write
 
 from ebbtide import DiskArchive
 from ebbtide.graph.agent import choose_embedder
-from ebbtide.memory.archive.protocol import Found
+from ebbtide.memory.archive.query import Found, pointing
+from ebbtide.memory.archive.search import find
 from ebbtide.memory.context.hints import pointed_at
 from ebbtide.memory.efforts import Efforts, one_line
 from ebbtide.memory.messages import compact
@@ -74,7 +75,7 @@ class ArchivedTalk:
     def search(self, text: str, embedder: Embedder | None = None) -> tuple[Found, ...]:
         """Return the passages for a question, best first."""
         meaning = embedder.meaning(text, Settings().semantic_floor) if embedder else None
-        return self.archive.find(self.archive.load(self.session, self.tip), text, _ALL, meaning)
+        return find(self.archive.load(self.session, self.tip), text, _ALL, meaning)
 
     def asked(
         self, text: str, embedder: Embedder | None = None, also: Sequence[str] = ()
@@ -99,7 +100,7 @@ class ArchivedTalk:
 
     def hint(self, text: str) -> str | None:
         """Return the effort that a hint for this message would name."""
-        best = pointed_at(self.archive.pointing(self.archive.load(self.session, self.tip), text))
+        best = pointed_at(pointing(self.archive.load(self.session, self.tip), text))
         return best if isinstance(best, str) else None
 
     def log(self, turn: int) -> str:

@@ -38,6 +38,7 @@ from made_up import exchange
 from report import argument_parser, percent, write
 
 from ebbtide import DiskArchive, Settings
+from ebbtide.memory.archive.query import pointing
 from ebbtide.memory.decay import collapsed, evicted
 from ebbtide.memory.efforts import EMPTY, Effort, Efforts, happened
 from ebbtide.memory.keywords import KeywordCache, about, keywords_of, passages_of, weighed
@@ -94,8 +95,8 @@ class Distinctive:
             scores = dict.fromkeys(keywords, 0.0)
             for matches in weighed(passages, keywords, keywords, turns):
                 scores |= {name: max(scores[name], one.share) for name, one in matches.items()}
-            pointing = work.view.archive.pointing(work.view.past, text)
-            for name, share in shares(pointing).items():
+            pointed = pointing(work.view.past, text)
+            for name, share in shares(pointed).items():
                 if name in scores:
                     scores[str(name)] += share.score / 10  # as a tenth it tells best
             many = len(keywords) >= MANY

@@ -36,6 +36,7 @@ from report import argument_parser, percent, spread, stored_bytes, timed, write
 
 from ebbtide import SqlArchive
 from ebbtide.memory.archive.schema import headed, said
+from ebbtide.memory.archive.search import find
 from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.turn import Session, Tip
@@ -103,7 +104,7 @@ def searched(
             meaning = embedder.meaning(query, Settings().semantic_floor) if embedder else None
             start, server_start = process_time(), server_time(archive)
             milliseconds, results = timed(
-                lambda query=query, meaning=meaning: archive.find(
+                lambda query=query, meaning=meaning: find(
                     archive.load(session, written.tip), query, 5, meaning
                 )
             )

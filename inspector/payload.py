@@ -13,6 +13,7 @@ from langchain_core.messages import BaseMessage
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 from ..memory.archive.protocol import Archive, every_effort
+from ..memory.archive.search import find
 from ..memory.context.plan import Plan
 from ..memory.dates import When, stamp
 from ..memory.efforts import Efforts
@@ -337,7 +338,7 @@ def search(archive: Archive, session: Session, tip: Tip | None, wanted: Search) 
     terms = query_terms(wanted.query)
     when = When(work.now, settings.timezone, language=settings.language)
     meaning = meaning_of(work, wanted.query)
-    found = archive.find(view.past, wanted.query, _PASSAGES, meaning, when=when)
+    found = find(view.past, wanted.query, _PASSAGES, meaning, when=when)
     turns = {turn.number: turn for turn in view.turns(sorted({hit.turn for hit in found}))}
     passages = [passage for result in given["results"] for passage in result["passages"]]
     results = []

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from langchain_core.messages import BaseMessage
 
-from .archive.protocol import Pointing
+from .archive.query import Pointing, pointing
 from .banners import BANNER
 from .efforts import Efforts, happened, within_limit
 from .keywords import (
@@ -372,9 +372,7 @@ def _by_keywords(
         found = about(passages_of(said), vocabulary, ids, turns, overlap=overlap) | found
     left = {name: vocabulary[name] for name in ids if name not in found}
     if left and len(vocabulary) >= MANY:
-        found |= said_mostly(
-            work.view.archive.pointing(work.view.past, texts[0]), left, overlap=overlap
-        )
+        found |= said_mostly(pointing(work.view.past, texts[0]), left, overlap=overlap)
     return found
 
 

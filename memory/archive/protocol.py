@@ -11,16 +11,12 @@ from typing import Protocol
 from ..attachments import Texts
 from ..attention.law import Attention
 from ..compressions import Compression, ExtractionEntry
-from ..dates import When
 from ..efforts import Effort
 from ..erasing import Deleted, Erased
 from ..facts import Fact
-from ..search.embeddings import Embedder, QueryEmbedding
+from ..search.embeddings import Embedder
 from ..turn import Part, Session, StoredTurn, Tip
 from .load import Past
-
-WEAK = 3
-"""Passages at most of a query of which they say next to nothing: a hint, and often chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,43 +26,6 @@ class Finding:
     where: str
     what: str
     fatal: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A passage that matches a query.
-
-    Attributes:
-        effort: Its effort, None for an ambient turn.
-        turn: Its turn.
-        score: Its rank. Scores of two searches cannot be compared.
-        said: Terms of the query in the effort or the ambient turn.
-        passage: Its number in the turn, None if only the heading of the effort matches.
-        user: Whether the user wrote it.
-        near: Whether only its neighbours or its effort match.
-        weak: Whether it contains little of the query.
-    """
-
-    effort: str | None
-    turn: int
-    score: float
-    said: frozenset[str] = frozenset()
-    passage: int | None = None
-    user: bool = False
-    near: bool = False
-    weak: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Pointing:
-    """The terms of a message that few passages contain, each with its rarity (`rare`).
-
-    `said` has for an effort or ambient turn the set of these terms in each of its turns and
-    headings.
-    """
-
-    rare: Mapping[str, float]
-    said: Mapping[str | int, Sequence[frozenset[str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,29 +72,6 @@ class Archive(Protocol):
         number than its turn's sees the branch up to that number. Raises `ArchiveFormatError` and
         `ArchiveUnavailableError`.
         """
-
-    def find(
-        self,
-        past: Past,
-        query: str,
-        limit: int,
-        meaning: QueryEmbedding | None = None,
-        *,
-        when: When | None = None,
-    ) -> tuple[Found, ...]:
-        """Return up to `limit` passages that match a query, best first, with the weak ones.
-
-        The texts of turns count, and the ids, goals, summaries and keywords of efforts. A query of
-        stop words alone finds nothing. With the query's `meaning`, cosines join the ranking, and
-        find texts that share no word with the query but are as near as the meaning's floor. A date
-        in the query is read as `when` says; a query of a date alone finds what was said then.
-        """
-
-    def unsaid(self, past: Past, terms: Sequence[str]) -> frozenset[str]:
-        """Return which of these terms no text of the session has."""
-
-    def pointing(self, past: Past, message: str) -> Pointing:
-        """Return where the rare terms of a message occur, in up to 100 turns and 100 headings."""
 
     def commit(
         self, session: Session, tip: Tip, turn: StoredTurn, embedder: Embedder | None = None

@@ -4,6 +4,7 @@ import json
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from heapq import nlargest
 from itertools import chain
 from math import fsum
@@ -14,10 +15,14 @@ from sqlalchemy import Connection, bindparam, literal, select, union_all
 from ..dates import When, dates
 from ..search.ranking import Passages, Rare, rarity
 from ..search.terms import other_stems, query_terms
+from ..serialised import clean
+from .database import again_if_lost
 from .index import any_of, look_up, unpack_layout
 from .load import Past
-from .protocol import Found, Pointing
 from .schema import PASSAGE_BITS, changes, passage_id, turn_id, turns
+
+WEAK = 3
+"""Passages at most of a query of which they say next to nothing: a hint, and often chance."""
 
 TERMS = 256
 """Terms of a query that are looked up, half of them from its end: a pasted page has hundreds."""
@@ -86,6 +91,43 @@ _TIME = (
     .limit(1)
 )
 _FIRST_TIME = _TIME.where(turns.c.at != "")  # adopted turns may have no time
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A passage that matches a query.
+
+    Attributes:
+        effort: Its effort, None for an ambient turn.
+        turn: Its turn.
+        score: Its rank. Scores of two searches cannot be compared.
+        said: Terms of the query in the effort or the ambient turn.
+        passage: Its number in the turn, None if only the heading of the effort matches.
+        user: Whether the user wrote it.
+        near: Whether only its neighbours or its effort match.
+        weak: Whether it contains little of the query.
+    """
+
+    effort: str | None
+    turn: int
+    score: float
+    said: frozenset[str] = frozenset()
+    passage: int | None = None
+    user: bool = False
+    near: bool = False
+    weak: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pointing:
+    """The terms of a message that few passages contain, each with its rarity (`rare`).
+
+    `said` has for an effort or ambient turn the set of these terms in each of its turns and
+    headings.
+    """
+
+    rare: Mapping[str, float]
+    said: Mapping[str | int, Sequence[frozenset[str]]]
 
 
 Said: TypeAlias = Mapping[str, Collection[int]]
@@ -218,8 +260,32 @@ def strongest(said: Said, rare: Rare, most: int) -> list[int]:
     return sorted(first, key=sums.__getitem__, reverse=True)[:most]
 
 
+def unsaid(past: Past, terms: Sequence[str]) -> frozenset[str]:
+    """Return which of these terms no text of the session has."""
+
+    def read() -> frozenset[str]:
+        wanted = terms, 1
+        with past.connect() as connection:
+            said, headed = look_up(connection, past.session.user, past.ranges, wanted, wanted)
+        return frozenset(term for term in terms if not said[term] and not headed[term])
+
+    return again_if_lost(read) if past.segments else frozenset(terms)
+
+
 def pointing(past: Past, message: str) -> Pointing:
-    """Return how rare a message's telling terms are, and who says which of them; see `Pointing`."""
+    """Return where the rare terms of a message occur, in up to 100 turns and 100 headings."""
+
+    def read() -> Pointing:
+        with past.parsing(), past.connect():
+            return _pointing(past, clean(message))
+
+    if not past.segments:
+        return Pointing({}, {})
+    # Hints and references ask about the same message.
+    return past.cached("pointing", (past.session.turns, message), lambda: again_if_lost(read))
+
+
+def _pointing(past: Past, message: str) -> Pointing:
     terms = at_most(query_terms(message))
     session, limit = past.session, TELLING + 1  # one more tells that there are too many
     wanted = (terms, limit)

@@ -29,10 +29,13 @@ from ..search.terms import (
     terms,
     title_terms,
 )
+from ..serialised import clean
+from .database import again_if_lost
 from .index import SPEAKER, any_of
 from .load import AMBIENT, CHANGES, Past
-from .protocol import WEAK, Found
 from .query import (
+    WEAK,
+    Found,
     Said,
     at_most,
     dated,
@@ -190,7 +193,41 @@ class _Ranking:
     telling: frozenset[str] | None = None
 
 
-def search(past: Past, query: str, meaning: QueryEmbedding | None, when: When) -> tuple[Found, ...]:
+def find(
+    past: Past,
+    query: str,
+    limit: int,
+    meaning: QueryEmbedding | None = None,
+    *,
+    when: When | None = None,
+) -> tuple[Found, ...]:
+    """Return up to `limit` passages that match a query, best first, with the weak ones.
+
+    The texts of turns count, and the ids, goals, summaries and keywords of efforts. A query of
+    stop words alone finds nothing. With the query's `meaning`, cosines join the ranking, and
+    find texts that share no word with the query but are as near as the meaning's floor. A date
+    in the query is read as `when` says; a query of a date alone finds what was said then.
+    """
+    when = when or When()
+
+    def read() -> tuple[Found, ...]:
+        with past.parsing(), past.connect():
+            return _search(past, clean(query), meaning, when)
+
+    if not past.segments:
+        return ()
+    if meaning:  # not cached: vectors are added at any time
+        found = again_if_lost(read)
+    else:
+        period = when.zone, when.since, when.until
+        key = past.session.turns, query, when.today, period, when.language
+        found = past.cached("search", key, lambda: again_if_lost(read))
+    return tuple(first_distinct(found, limit, lambda hit: (hit.turn, hit.passage)))
+
+
+def _search(
+    past: Past, query: str, meaning: QueryEmbedding | None, when: When
+) -> tuple[Found, ...]:
     """Return the passages that match a query, best first, and efforts by their headings alone.
 
     If nothing does, those of the dates that it names. If there are none, what was read as a date

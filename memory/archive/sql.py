@@ -15,14 +15,13 @@ from sqlalchemy import URL, Connection, Row, Select, bindparam, delete, select, 
 from ..attachments import Texts
 from ..attention.law import CAPACITY
 from ..compressions import Compression, ExtractionEntry
-from ..dates import When
 from ..efforts import Effort
 from ..erasing import Deleted, Erased
 from ..errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
 from ..facts import Fact
 from ..locks import CACHES
 from ..names import session_name
-from ..search.embeddings import Embedder, QueryEmbedding
+from ..search.embeddings import Embedder
 from ..serialised import clean
 from ..settings import ATTENTION_THRESHOLD
 from ..turn import Part, Session, StoredTurn, Tip, without_controls
@@ -34,14 +33,12 @@ from .database import LOCK_TIMEOUT, POOL_SIZE, Database, added, again_if_lost, u
 from .deletions import delete_session, delete_user
 from .elsewhere import OtherSessions
 from .erasures import Scope, compression_row, scope_of
-from .index import among, look_up
+from .index import among
 from .load import SESSION_AND_CLAIM, TIP, Past, SessionRow
 from .memories import SqlAttention, attend
-from .protocol import Archive, Elsewhere, Finding, Found, Pointing
-from .query import pointing
+from .protocol import Archive, Elsewhere, Finding
 from .rows import packed, plain, zipped_json
 from .schema import memories, runs, sessions, thread_owners, turns, users
-from .search import first_distinct, search
 from .vectors import Vectors
 from .verify import verify as verified
 
@@ -232,52 +229,6 @@ class SqlArchive(Archive):
         """Empty the cache: something in it was erased, or the archive is closed."""
         with CACHES:
             self._pasts.clear()
-
-    def find(
-        self,
-        past: Past,
-        query: str,
-        limit: int,
-        meaning: QueryEmbedding | None = None,
-        *,
-        when: When | None = None,
-    ) -> tuple[Found, ...]:
-        when = when or When()
-
-        def run() -> tuple[Found, ...]:
-            with past.parsing(), past.connect():
-                return search(past, clean(query), meaning, when)
-
-        if not past.segments:
-            return ()
-        if meaning:  # not cached: vectors are added at any time
-            found = again_if_lost(run)
-        else:
-            period = when.zone, when.since, when.until
-            key = past.session.turns, query, when.today, period, when.language
-            found = past.cached("search", key, lambda: again_if_lost(run))
-        return tuple(first_distinct(found, limit, lambda hit: (hit.turn, hit.passage)))
-
-    def unsaid(self, past: Past, terms: Sequence[str]) -> frozenset[str]:
-        def run() -> frozenset[str]:
-            wanted = terms, 1
-            with past.connect() as connection:
-                user, ranges = past.session.user, past.ranges
-                said, headed = look_up(connection, user, ranges, wanted, wanted)
-            return frozenset(term for term in terms if not said[term] and not headed[term])
-
-        return again_if_lost(run) if past.segments else frozenset(terms)
-
-    def pointing(self, past: Past, message: str) -> Pointing:
-        def run() -> Pointing:
-            with past.parsing(), past.connect():
-                return pointing(past, clean(message))
-
-        if not past.segments:
-            return Pointing({}, {})
-        # Hints and references ask about the same message.
-        key = past.session.turns, message
-        return past.cached("pointing", key, lambda: again_if_lost(run))
 
     def owns(self, session: Session) -> bool:
         return self.load(session, Tip()).owner != "other"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from heapq import nlargest
 
-from ..archive.protocol import Pointing
+from ..archive.query import Pointing, pointing
 from ..dates import local, local_day
 from ..messages import text
 from ..names import is_qualified
@@ -86,8 +86,8 @@ def hinted(work: Turn) -> list[Event]:
     left_out = plan.older or len(plan.turns) < plan.after_turn
     is_long = len(long_enough(asked)) >= _OVERLAP
     if len(names) < limit and left_out and (is_long or _SPOKEN_OF.search(question)):
-        pointing = work.view.archive.pointing(work.view.past, question)
-        best = spoken_of(pointing, question), pointed_at(pointing) if is_long else None
+        rare = pointing(work.view.past, question)
+        best = spoken_of(rare, question), pointed_at(rare) if is_long else None
         names += [name for name in best if name is not None and name not in shown]
     if len(names) < limit and work.related is not None:
         names += _other_subject(work, work.related, question, plan, shown)

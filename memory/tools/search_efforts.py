@@ -6,7 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from ...prompts.loader import render
-from ..archive.protocol import WEAK, Elsewhere, Found
+from ..archive.protocol import Elsewhere
+from ..archive.query import WEAK, Found, unsaid
+from ..archive.search import find
 from ..dates import Days, When, dates, instant, period, undated
 from ..efforts import happened
 from ..errors import EmbeddingError, ToolError
@@ -112,7 +114,7 @@ def _own(work: Turn, phrasings: Sequence[str], when: When) -> list[Found]:
     most = 0
     for query in phrasings:
         meaning = meaning_of(work, query)
-        hits = view.archive.find(view.past, query, _PASSAGES, meaning, when=when)
+        hits = find(view.past, query, _PASSAGES, meaning, when=when)
         most = max(most, len(hits))
         top = max((hit.score for hit in hits), default=1.0)
         for hit in hits:
@@ -154,7 +156,7 @@ def _unmatched(work: Turn, phrasings: Sequence[str], when: When, hits: Sequence[
     """Return the words of the phrasings that nothing says, as they are written there."""
     texts = [undated(query, when.today)[:_READ] for query in phrasings]
     terms = list(dict.fromkeys(term for text in texts for term in query_terms(text)))
-    absent = work.view.archive.unsaid(work.view.past, terms)
+    absent = unsaid(work.view.past, terms)
     absent = absent.difference(*(hit.said for hit in hits))
     words = dict.fromkeys(word for text in texts for word in unsaid_words(text, absent))
     shown = [*words][:_UNMATCHED]

@@ -5,7 +5,8 @@ from functools import lru_cache
 from itertools import islice
 from operator import itemgetter
 
-from ..archive.protocol import Elsewhere, Found
+from ..archive.protocol import Elsewhere
+from ..archive.query import Found
 from ..dates import When, undated
 from ..facts import BASE, Fact
 from ..names import session_name

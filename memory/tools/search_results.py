@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from ..archive.protocol import Elsewhere, Found
+from ..archive.protocol import Elsewhere
+from ..archive.query import Found
 from ..context.budget import high_water
 from ..context.rounds import RESULT_SHARE
 from ..dates import UNDATED, When, local, local_day

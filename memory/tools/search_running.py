@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import log
 
-from ..archive.protocol import Found
+from ..archive.query import Found
 from ..context.rounds import out_of_view
 from ..context.shortening import has_files
 from ..running_turn import Turn

@@ -10,6 +10,7 @@ import signal
 
 import pytest
 
+from ebbtide.memory.archive.search import find
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.turn import StoredTurn, Tip
 from tests.faults.places import Countdown, Place
@@ -40,7 +41,7 @@ def killed(place: Place, tip: Tip, number: int) -> None:
 def kept(archive: SqlArchive, tip: Tip) -> tuple[object, ...]:
     """Return what the second turn leaves, in what is read, listed, searched and attended."""
     newest = archive.newest(SESSION) or tip
-    found = archive.find(archive.load(SESSION, newest), "zebra", 9)
+    found = find(archive.load(SESSION, newest), "zebra", 9)
     return (
         visible(archive, newest),
         archive.load(SESSION, newest).efforts(9),

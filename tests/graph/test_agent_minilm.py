@@ -7,6 +7,7 @@ import pytest
 
 from ebbtide import DiskArchive
 from ebbtide.memory.archive.protocol import Archive
+from ebbtide.memory.archive.search import find
 from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.turn import Session, Tip
@@ -57,7 +58,7 @@ def found(stored: tuple[Archive, Tip], embedder: Embedder, query: str) -> list[s
     """Return what a query finds with the default floor, best first, what is weak too."""
     archive, tip = stored
     meaning = embedder.meaning(query, Settings().semantic_floor)
-    return [one.effort for one in archive.find(archive.load(SESSION, tip), query, 5, meaning)]
+    return [one.effort for one in find(archive.load(SESSION, tip), query, 5, meaning)]
 
 
 @pytest.mark.parametrize(

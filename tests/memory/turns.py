@@ -7,7 +7,9 @@ from typing import Any
 from langchain_core.messages import AIMessage, HumanMessage
 
 from ebbtide.memory.archive.load import Past
-from ebbtide.memory.archive.protocol import Archive, Found
+from ebbtide.memory.archive.protocol import Archive
+from ebbtide.memory.archive.query import Found
+from ebbtide.memory.archive.search import find
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.search.embeddings import QueryEmbedding
 from ebbtide.memory.turn import Event, Session, StoredTurn, Tip
@@ -61,7 +63,6 @@ def effort_in(archive: Archive, session: Session, tip: Tip, name: str) -> Effort
 
 
 def best_of_each(
-    archive: Archive,
     past: Past,
     query: str,
     limit: int,
@@ -69,7 +70,7 @@ def best_of_each(
 ) -> tuple[Found, ...]:
     """Return the best passage of each effort and ambient turn that a query finds."""
     best: dict[str | int, Found] = {}
-    for hit in archive.find(past, query, sys.maxsize, meaning):
+    for hit in find(past, query, sys.maxsize, meaning):
         best.setdefault(hit.turn if hit.effort is None else hit.effort, hit)
     return tuple(best.values())[:limit]
 

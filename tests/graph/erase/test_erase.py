@@ -29,6 +29,7 @@ from ebbtide import (
     restore,
 )
 from ebbtide.commands import open_effort, set_window
+from ebbtide.memory.archive.search import find
 from ebbtide.memory.state_block import END, START
 from ebbtide.memory.turn import Session
 from ebbtide.nodes.turn.state import MemoryState
@@ -737,9 +738,9 @@ def test_archive_opened_by_two(tmp_path: Path) -> None:
         values = chat.agent.get_state(THREAD).values
         with DiskArchive(tmp_path / "archive", durable=False) as other:
             session, tip = Session("", "t"), chat.turns(values)[-1].tip
-            assert other.find(other.load(session, tip), "Marion harbour", 9) != ()
+            assert find(other.load(session, tip), "Marion harbour", 9) != ()
 
             erase(chat.agent, THREAD, 2)
 
             assert [r.status for r in other.load(session, tip).turns([2])] == ["erased"]
-            assert other.find(other.load(session, tip), "Marion harbour", 9) == ()
+            assert find(other.load(session, tip), "Marion harbour", 9) == ()

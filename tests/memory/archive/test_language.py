@@ -1,6 +1,7 @@
 """Words of the language that is set: found in their forms, also once another one is set."""
 
 from ebbtide.memory.archive.index import language_event
+from ebbtide.memory.archive.search import find
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.dates import When
 from ebbtide.memory.turn import Tip
@@ -16,9 +17,7 @@ def test_a_turn_is_found_by_the_language_that_was_set_for_it(archive: SqlArchive
 
     def found(language: str) -> set[int]:
         when = When(language=language)
-        return {
-            hit.turn for hit in archive.find(archive.load(SESSION, tip), "taloista", 9, when=when)
-        }
+        return {hit.turn for hit in find(archive.load(SESSION, tip), "taloista", 9, when=when)}
 
     before = found("finnish"), found("english")
     archive.erase(SESSION, tip, 1)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from ebbtide.memory.archive.search import find
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.memory.turn import Session, StoredTurn, Tip
@@ -61,7 +62,7 @@ def ranked(archive: SqlArchive, embedder: Embedder | None, digits: int = 9) -> l
     return [
         [
             (hit.effort, hit.turn, round(hit.score, digits), sorted(hit.said))
-            for hit in archive.find(archive.load(SESSIONS[0], tip), query, 20, meaning)
+            for hit in find(archive.load(SESSIONS[0], tip), query, 20, meaning)
         ]
         for query, meaning in zip(QUERIES, meanings, strict=True)
     ]

@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import event
 
+from ebbtide.memory.archive.search import find
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.turn import Session, Tip
 from tests.memory.turns import concluded, opened, turn
@@ -24,7 +25,7 @@ def test_search_reads_no_whole_run(tmp_path: Path) -> None:
             "before_cursor_execute",
             lambda *sent: asked.append((sent[2], sent[3])),
         )
-        found = archive.find(archive.load(SESSION, tip), "Which port?", 5)
+        found = find(archive.load(SESSION, tip), "Which port?", 5)
         with archive.database.reading() as connection:
             steps = [
                 row.detail

@@ -3,6 +3,7 @@
 import pytest
 from sqlalchemy import make_url
 
+from ebbtide.memory.archive.search import find
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.memory.turn import Tip
@@ -28,9 +29,7 @@ def test_the_type_of_vectors(database: Database, user: str, *, extensions: bool,
     embedder = Embedder(Concepts("harbour port"))
     with SqlArchive(make_url(database.url).set(username=user), extensions=extensions) as archive:
         tip = archive.commit(SESSION, Tip(), turn(1, "The port is closed."), embedder).tip
-        found = archive.find(
-            archive.load(SESSION, tip), "harbour", 5, embedder.meaning("harbour", 0.2)
-        )
+        found = find(archive.load(SESSION, tip), "harbour", 5, embedder.meaning("harbour", 0.2))
         with archive.database.reading() as connection:
             held = connection.exec_driver_sql(_KIND).scalar()
 

@@ -80,7 +80,7 @@ def test_command_is_no_ambient_turn_and_in_no_log(archive: Archive) -> None:
 
     assert archive.load(SESSION, done.tip).ambient(9) == (2,)
     assert archive.load(SESSION, done.tip).turns_of("a") == (1,)
-    found = best_of_each(archive, archive.load(SESSION, done.tip), "certificate", 9)
+    found = best_of_each(archive.load(SESSION, done.tip), "certificate", 9)
     assert [hit.effort for hit in found] == ["a"]
 
 

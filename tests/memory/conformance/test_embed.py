@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.memory.archive.protocol import Archive, Found
+from ebbtide.memory.archive.protocol import Archive
+from ebbtide.memory.archive.query import Found
 from ebbtide.memory.archive.vectors import MOST
 from ebbtide.memory.errors import EmbeddingError
 from ebbtide.memory.search.embeddings import Embedder
@@ -55,7 +56,7 @@ def found(
 ) -> tuple[Found, ...]:
     """Return what a query finds by words and by meaning."""
     meaning = Embedder(model or Concepts(*SYNONYMS)).meaning(query, FLOOR)
-    return best_of_each(archive, archive.load(session, tip), query, 5, meaning)
+    return best_of_each(archive.load(session, tip), query, 5, meaning)
 
 
 def names(finds: Sequence[Found]) -> list[str | None]:
@@ -114,11 +115,11 @@ def test_the_newest_heading_counts(archive: Archive) -> None:
 def test_without_a_meaning_words_alone_count(archive: Archive) -> None:
     """A search that is given no meaning finds what it found before there were vectors."""
     tip = populate(archive)
-    before = best_of_each(archive, archive.load(SESSION, tip), "login cat", 5)
+    before = best_of_each(archive.load(SESSION, tip), "login cat", 5)
     embedded(archive)
 
-    assert best_of_each(archive, archive.load(SESSION, tip), "login cat", 5) == before
-    assert best_of_each(archive, archive.load(SESSION, tip), "signin", 5) == ()
+    assert best_of_each(archive.load(SESSION, tip), "login cat", 5) == before
+    assert best_of_each(archive.load(SESSION, tip), "signin", 5) == ()
 
 
 def test_without_vectors_words_alone_count(archive: Archive) -> None:
@@ -126,7 +127,7 @@ def test_without_vectors_words_alone_count(archive: Archive) -> None:
     tip = populate(archive)
 
     assert found(archive, tip, "login cat") == best_of_each(
-        archive, archive.load(SESSION, tip), "login cat", 5
+        archive.load(SESSION, tip), "login cat", 5
     )
 
 
@@ -155,7 +156,7 @@ def test_a_query_without_content_finds_nothing(archive: Archive, query: str) -> 
     embedded(archive)
     meaning = Embedder(Concepts()).meaning("question x", FLOOR)
 
-    assert best_of_each(archive, archive.load(SESSION, tip), query, 5, meaning) == ()
+    assert best_of_each(archive.load(SESSION, tip), query, 5, meaning) == ()
 
 
 def test_meaning_decides_between_equal_words(archive: Archive) -> None:

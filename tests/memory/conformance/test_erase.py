@@ -71,13 +71,11 @@ def test_erased_last_turn_can_be_gone_on_from(archive: Archive) -> None:
 def test_search_does_not_find_it(archive: Archive) -> None:
     """What only the erased turn said is not found any more."""
     tip = commit_all(archive, [turn(1), turn(2, SAID), turn(3)])
-    assert [
-        found.turn for found in best_of_each(archive, archive.load(SESSION, tip), "safe", 9)
-    ] == [2]
+    assert [found.turn for found in best_of_each(archive.load(SESSION, tip), "safe", 9)] == [2]
 
     archive.erase(SESSION, tip, 2)
 
-    assert best_of_each(archive, archive.load(SESSION, tip), "safe opens seven", 9) == ()
+    assert best_of_each(archive.load(SESSION, tip), "safe opens seven", 9) == ()
 
 
 def test_turn_that_says_the_same_is_named_and_stays(archive: Archive) -> None:

@@ -168,7 +168,7 @@ def test_copied_thread_goes_on_from_the_original(archive: Archive) -> None:
 
     assert visible(archive, tip, copy) == ["question 1", "in the copy"]
     assert [effort.id for effort in archive.load(copy, tip).efforts(9).efforts] == ["a"]
-    assert [hit.turn for hit in best_of_each(archive, archive.load(copy, tip), "copy", 9)] == [2]
+    assert [hit.turn for hit in best_of_each(archive.load(copy, tip), "copy", 9)] == [2]
     assert archive.verify(copy) == ()
 
 
@@ -196,9 +196,7 @@ def test_deleted_original_keeps_what_its_copy_sees(archive: Archive) -> None:
     deleted = archive.delete_session(SESSION)
 
     assert visible(archive, tip, COPY) == ["first", "second", "in the copy"]
-    assert [
-        found.turn for found in best_of_each(archive, archive.load(COPY, tip), "second", 9)
-    ] == [2]
+    assert [found.turn for found in best_of_each(archive.load(COPY, tip), "second", 9)] == [2]
     assert (archive.load(SESSION, own).tip, archive.newest(SESSION)) == (None, None)
     assert archive.sessions(SESSION.user) == (COPY,)
     assert "thread 'copy' was copied from it" in deleted.left[0]

@@ -7,7 +7,8 @@ import pytest
 from langchain_core.messages import ToolMessage
 
 from ebbtide.memory.archive.protocol import Archive
-from ebbtide.memory.archive.query import RAREST
+from ebbtide.memory.archive.query import RAREST, pointing
+from ebbtide.memory.archive.search import find
 from ebbtide.memory.turn import Session, StoredTurn, Tip
 from tests.memory.turns import (
     SESSION,
@@ -55,7 +56,7 @@ def populate(archive: Archive) -> Tip:
 
 def search(archive: Archive, tip: Tip, query: str, session: Session = SESSION) -> list[str | None]:
     """Return the efforts that a query finds, best first, None for an ambient turn."""
-    return [found.effort for found in best_of_each(archive, archive.load(session, tip), query, 5)]
+    return [found.effort for found in best_of_each(archive.load(session, tip), query, 5)]
 
 
 def siblings(archive: Archive, said: Sequence[str]) -> None:
@@ -138,9 +139,7 @@ def test_odd_queries_are_answered(archive: Archive) -> None:
 
     assert found == wanted
     assert {archive.elsewhere(SESSION, query, 5) for query in wanted} == {()}
-    assert all(
-        len(archive.pointing(archive.load(SESSION, tip), query).rare) <= RAREST for query in wanted
-    )
+    assert all(len(pointing(archive.load(SESSION, tip), query).rare) <= RAREST for query in wanted)
 
 
 def test_an_empty_session_has_nothing(archive: Archive) -> None:
@@ -154,7 +153,7 @@ def test_an_empty_session_has_nothing(archive: Archive) -> None:
 def test_an_ambient_turn_is_found(archive: Archive) -> None:
     """A turn of no effort is found as such, by its number."""
     tip = commit_all(archive, [turn(1), turn(2, "My cat is called Minka."), turn(3)])
-    (found,) = best_of_each(archive, archive.load(SESSION, tip), "the name of the cat", 5)
+    (found,) = best_of_each(archive.load(SESSION, tip), "the name of the cat", 5)
 
     assert (found.effort, found.turn) == (None, 2)
     assert found.said == {"cat"}
@@ -165,7 +164,7 @@ def test_the_turn_that_says_it_is_named(archive: Archive) -> None:
     said = ["The port is 8080.", "The certificate expires in May.", "And the rest."]
     turns = [turn(at, text, ["a"]) for at, text in enumerate(said, 1)]
     tip = commit_all(archive, turns)
-    (found,) = best_of_each(archive, archive.load(SESSION, tip), "When do certificates expire?", 5)
+    (found,) = best_of_each(archive.load(SESSION, tip), "When do certificates expire?", 5)
 
     assert (found.effort, found.turn) == ("a", 2)
     assert found.said == {"certif", "expir"}
@@ -176,8 +175,8 @@ def test_the_limit_is_kept(archive: Archive) -> None:
     """At most so many are found, the best ones."""
     tip = commit_all(archive, [turn(at, "a cat " * at, [f"e{at}"]) for at in range(1, 9)])
 
-    assert len(best_of_each(archive, archive.load(SESSION, tip), "cat", 3)) == 3
-    assert len(best_of_each(archive, archive.load(SESSION, tip), "cat", 20)) == 8
+    assert len(best_of_each(archive.load(SESSION, tip), "cat", 3)) == 3
+    assert len(best_of_each(archive.load(SESSION, tip), "cat", 20)) == 8
 
 
 def test_tools_of_the_application_are_found(archive: Archive) -> None:
@@ -324,8 +323,8 @@ def test_a_speaker_and_a_month(archive: Archive) -> None:
     tip = commit_all(archive, turns)
 
     branch = archive.load(SESSION, tip)
-    assert archive.find(branch, "What did James say in April?", 5)[0].turn == 2
-    assert archive.find(branch, "James on the garden, on 7 March 2026", 5)[0].turn == 1
+    assert find(branch, "What did James say in April?", 5)[0].turn == 2
+    assert find(branch, "James on the garden, on 7 March 2026", 5)[0].turn == 1
 
 
 def test_what_was_said_then_comes_before_what_says_more(archive: Archive) -> None:
@@ -334,8 +333,8 @@ def test_what_was_said_then_comes_before_what_says_more(archive: Archive) -> Non
     turns = [replace(turn(at, text), at=day) for at, (day, text) in enumerate(said.items(), 1)]
     branch = archive.load(SESSION, commit_all(archive, [*turns, turn(3)]))
 
-    assert archive.find(branch, "What did Ann pay in July 2023?", 5)[0].turn == 2
-    assert archive.find(branch, "What did Ann pay?", 5)[0].turn == 1
+    assert find(branch, "What did Ann pay in July 2023?", 5)[0].turn == 2
+    assert find(branch, "What did Ann pay?", 5)[0].turn == 1
 
 
 def test_a_passage_is_named(archive: Archive) -> None:
@@ -343,7 +342,7 @@ def test_a_passage_is_named(archive: Archive) -> None:
     filler = "Nothing else is said here at all. " * 40
     turns = [turn(1, f"The zebra eats. {filler}", ["zoo"]), turn(2, f"{filler}A zebra!", ["zoo"])]
     tip = commit_all(archive, turns)
-    found = archive.find(archive.load(SESSION, tip), "zebra", 9)
+    found = find(archive.load(SESSION, tip), "zebra", 9)
 
     assert {(one.turn, one.passage) for one in found[:2]} == {(1, 0), (2, 1)}
 
@@ -354,11 +353,11 @@ def test_what_most_say_tells_nothing(archive: Archive, monkeypatch: pytest.Monke
     tip = commit_all(
         archive, [turn(at, f"common talk {'zebra' * (at == 1)}") for at in range(1, 6)]
     )
-    found = archive.pointing(archive.load(SESSION, tip), "common zebra giraffe")
+    found = pointing(archive.load(SESSION, tip), "common zebra giraffe")
 
     assert found.rare.keys() == {"zebra", "giraff"}
     assert found.said == {1: [frozenset({"zebra"})]}
-    assert not archive.pointing(archive.load(SESSION, tip), "common talk").said
+    assert not pointing(archive.load(SESSION, tip), "common talk").said
 
 
 def test_a_long_effort_is_found_by_what_is_around_the_best(
@@ -369,7 +368,7 @@ def test_a_long_effort_is_found_by_what_is_around_the_best(
     turns = [turn(at, f"word{at} {'zebra' * (at == 3)}", ["long"]) for at in range(1, 10)]
     short = turn(10, "A zebra crossing, and much else besides.", ["short"])
     tip = commit_all(archive, [*turns, short])
-    found = archive.find(archive.load(SESSION, tip), "word3 zebra", 9)
+    found = find(archive.load(SESSION, tip), "word3 zebra", 9)
 
     assert (found[0].effort, found[0].turn) == ("long", 3)
     assert {one.turn for one in found} == {2, 3, 4, 10}

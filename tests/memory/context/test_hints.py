@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.memory.archive.protocol import Pointing
+from ebbtide.memory.archive.query import Pointing
 from ebbtide.memory.context.hints import hinted, pointed_at
 from ebbtide.memory.context.plan import Plan
 from ebbtide.memory.messages import text
