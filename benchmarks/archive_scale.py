@@ -122,7 +122,7 @@ def fill(load: Load, users: Sequence[int]) -> None:
         for user in users:
             for number in range(load.sessions):
                 session = load.session(user, number)
-                if archive.newest(session):
+                if archive.load(session).tip:
                     continue
                 chance = random.Random(str(session))
                 turns = (session_turn(turn, chance) for turn in range(1, load.length + 1))
@@ -201,7 +201,7 @@ def operations(
     archive: SqlArchive, session: Session, query: str
 ) -> dict[str, Callable[[], object]]:
     """Return the operations to measure in one session."""
-    tip = archive.newest(session) or Tip()
+    tip = archive.load(session).tip or Tip()
     chance = random.Random(query)
     return {
         "commit": lambda: archive.commit(session, tip, session_turn(tip.turn + 1, chance)),
@@ -213,7 +213,7 @@ def operations(
 
 def opening(archive: SqlArchive, session: Session) -> None:
     """Read all that a thread needs to continue in a new process."""
-    tip = archive.newest(session) or Tip()
+    tip = archive.load(session).tip or Tip()
     branch = archive.load(session, tip)
     branch.saved()
     branch.turns(range(tip.turn - 2, tip.turn + 1))

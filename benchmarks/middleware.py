@@ -82,7 +82,7 @@ class Side:
         yield from (message.text for message in self.messages)
         if self.archive is not None:
             session = Session("", "cost")
-            tip = self.archive.newest(session) or Tip()
+            tip = self.archive.load(session).tip or Tip()
             for turn in self.archive.load(session, tip).turns(range(1, tip.turn + 1)):
                 yield from map(text, turn.messages)
 

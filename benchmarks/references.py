@@ -253,7 +253,7 @@ def pairs_of(
                 )
                 for name in before
             )
-        before, tip = tuple(state.summaries), archive.newest(session) or Tip()
+        before, tip = tuple(state.summaries), archive.load(session).tip or Tip()
     return pairs
 
 

@@ -67,7 +67,7 @@ class Built:
 def built(archive: SqlArchive, session: Session, efforts: int) -> Built:
     """Write efforts of two turns each if there are none, then measure the time of single turns."""
     chance, tip, queries, raw = random.Random(1), Tip(), [], 0
-    written = archive.newest(session)
+    written = archive.load(session).tip
     every = max(1, efforts // _QUERIES)
     for number in range(efforts):
         name = f"effort-{number}"
@@ -98,7 +98,7 @@ def searched(
 ) -> dict[str, Any]:
     """Return what a reopened archive takes to search a session."""
     with SqlArchive(place, durable=False) as archive:
-        opening, _ = timed(lambda: archive.newest(session))
+        opening, _ = timed(lambda: archive.load(session).tip)
         times, cpu_times, server_times, first = [], [], [], []
         for name, query in written.queries:
             meaning = embedder.meaning(query, Settings().semantic_floor) if embedder else None

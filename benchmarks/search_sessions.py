@@ -96,7 +96,7 @@ def _changed(archive: DiskArchive, count: int, query: str) -> Iterator[float]:
     """Yield the milliseconds of a search right after another session concluded an effort."""
     chance = random.Random(2)
     for session in islice(cycle(sessions(count)), _CHANGES):
-        tip = archive.newest(session) or Tip()
+        tip = archive.load(session).tip or Tip()
         concluded(archive, session, tip, f"new-{tip.turn}", chance)
         yield timed(lambda: archive.elsewhere(_OWNER, query, 5))[0]
 

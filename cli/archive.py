@@ -69,7 +69,7 @@ class _Check:
         try:
             findings = archive.verify(session)
             damage = sum(finding.fatal for finding in findings)
-            tip = None if damage else archive.newest(session)
+            tip = None if damage else archive.load(session).tip
             turns = tip.turn if tip else 0
         except ArchiveFormatError as error:  # the other sessions are checked all the same
             findings, damage = (Finding("archive", str(error)),), 1
@@ -115,7 +115,7 @@ def export(  # noqa: PLR0913, PLR0917 (the options that every command has)
             export_folder(archive, chosen, target)
             damaged = any(finding.fatal for finding in archive.verify(chosen))
         else:
-            tip = archive.newest(chosen)
+            tip = archive.load(chosen).tip
             if tip is None:
                 raise SessionNotFoundError(chosen.thread)
             if form == "markdown":
@@ -147,7 +147,7 @@ def delete(
     with home.archive() as archive:
         threads = [session.thread for session in _sessions_named(archive, home.user, thread)]
         name = thread if thread in threads else threads[0]
-        tips = [archive.newest(o) for o in archive.sessions(home.user) if o.thread == name]
+        tips = [archive.load(o).tip for o in archive.sessions(home.user) if o.thread == name]
         turns = sum(tip.turn for tip in tips if tip)
         state = f"thread {name!r} of {_counted(turns, 'turn')} in {home.location}"
         if not yes and not _agreed(f"Delete {in_line(state)} for good?"):

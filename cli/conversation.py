@@ -134,7 +134,7 @@ def conversation(
             made.checkpointer = _checkpointer(path, runner, stack)
         budget = parts.settings.context_budget
         talk = Conversation(runner, made, session, folder / HISTORY, budget)
-        talk.restored = talk.is_new() and parts.archive.newest(session) is not None
+        talk.restored = talk.is_new() and parts.archive.load(session).tip is not None
         if talk.restored:
             talk.command(arestore)
         yield talk

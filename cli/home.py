@@ -55,7 +55,7 @@ def _session_names(context: typer.Context, incomplete: str) -> list[str]:
 def _memory_ids(context: typer.Context, incomplete: str) -> list[str]:
     """Return the ids of the user's memories that begin like this, for the same completion."""
     with suppress(EbbtideError, OSError), _home_of(context).attention() as memories:
-        ids = map(in_line, memories.archive.remembered(memories.user))
+        ids = map(in_line, memories.attention.remembered(memories.user))
         return choosing(ids)(incomplete)
     return []
 

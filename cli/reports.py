@@ -73,12 +73,12 @@ class _Session:
         """Read the figures of a session."""
         name = session_label(session)
         try:
-            tip = archive.newest(session)
+            branch = archive.load(session)
         except ArchiveFormatError:
             return cls(name)
+        tip = branch.tip
         if tip is None:
             return cls(name, 0, 0)
-        branch = archive.load(session, tip)
         turns = branch.turns([tip.turn])
         efforts = branch.efforts(0).total
         if not turns:
@@ -146,7 +146,7 @@ def stats(  # noqa: PLR0913 (the options of a command)
 
 
 def _report(archive: Archive, session: Session) -> Report:
-    return report([*every_commit(archive, session, archive.newest(session) or Tip())])
+    return report([*every_commit(archive, session, archive.load(session).tip or Tip())])
 
 
 def _data(archive: Archive, session: Session, prices: Sequence[float] | None) -> dict[str, Any]:

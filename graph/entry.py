@@ -21,7 +21,7 @@ from ..memory.errors import InputError, SessionNotFoundError
 from ..memory.serialised import clean
 from ..memory.settings import resolve
 from ..memory.tool_names import MEMORY_TOOLS
-from ..memory.turn import Session
+from ..memory.turn import Session, Tip
 from ..memory.view import view_at
 from ..nodes.turn.arrivals import is_all_answered
 from ..nodes.turn.parts import AgentParts
@@ -60,7 +60,9 @@ def entered(
     # The archive is asked when the turn begins; before it where the checkpoint does not say.
     is_named = found is not None and names_user(found.metadata, archive, user)
     is_known = is_named and not chosen.get("checkpoint_id")
-    if "thread_id" in chosen and (is_refused or not (is_known or archive.owns(session))):
+    if "thread_id" in chosen and (
+        is_refused or (not is_known and archive.load(session, Tip()).owner == "other")
+    ):
         raise SessionNotFoundError(session.thread)
     left: list[BaseMessage] = []
     if found is not None and is_of_others:

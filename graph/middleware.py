@@ -39,6 +39,7 @@ from ..memory.settings import Settings, resolve
 from ..memory.tokens import TokenCounter
 from ..memory.tool_names import MEMORY_TOOLS
 from ..memory.tools.toolbox import waiting
+from ..memory.turn import Tip
 from ..nodes.application_tools import as_given, hands_over, without_memory_calls
 from ..nodes.begin_turn import begin_turn
 from ..nodes.call_model import Call
@@ -312,7 +313,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """Raise `SessionNotFoundError` if the thread is another user's."""
         session = session_of(cast("TurnState", {}), runtime, self._settings(runtime))
         archive = self._initial.archive
-        if not archive.owns(session):
+        if archive.load(session, Tip()).owner == "other":
             raise SessionNotFoundError(session.thread)
 
     def _settings(self, runtime: Runtime[Any]) -> Settings:

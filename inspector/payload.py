@@ -123,10 +123,11 @@ def sessions(archive: Archive, users: Iterable[str]) -> list[dict[str, Any]]:
     found = []
     for user in users:
         for session in archive.sessions(user):
-            tip = archive.newest(session)
+            past = archive.load(session)
+            tip = past.tip
             if tip is None:
                 continue
-            turn = next(iter(archive.load(session, tip).turns([tip.turn])), None)
+            turn = next(iter(past.turns([tip.turn])), None)
             at, messages = (turn.at, turn.messages) if turn else ("", ())
             said = first_words(messages, _SAID)
             found.append({**named(session), "turn": tip.turn, "at": at, "said": said})
@@ -163,7 +164,7 @@ def named(session: Session) -> dict[str, str]:
 
 def seen_from(archive: Archive, session: Session, tip: Tip | None) -> Tip:
     """Return the tip with its number, the newest if None; raises `SessionNotFoundError`."""
-    found = archive.newest(session) if tip is None else archive.load(session, tip).tip
+    found = archive.load(session, tip).tip
     if found is None:
         raise SessionNotFoundError(session.thread)
     return found

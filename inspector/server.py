@@ -314,7 +314,11 @@ async def _turns(
     session that is deleted ends with turn 0.
     """
     archive, session, drawn = await asyncio.to_thread(_session, inspected, request)
-    newest = await asyncio.to_thread(archive.newest, session)
+
+    async def read() -> Tip | None:
+        return (await asyncio.to_thread(archive.load, session)).tip
+
+    newest = await read()
 
     async def watched(stopping: anyio.Event) -> AsyncIterator[ServerSentEvent]:
         last, found = drawn or newest, newest
@@ -327,7 +331,7 @@ async def _turns(
             if stopping.is_set():
                 return
             with suppress(ArchiveLockedError, ArchiveUnavailableError):  # it may come back
-                found = await asyncio.to_thread(archive.newest, session)
+                found = await read()
 
     return watched
 

@@ -29,7 +29,7 @@ class UserMemories:
 
     def list(self) -> tuple[Explanation, ...]:
         """Explain all memories, newest first, also faded and suppressed ones."""
-        return tuple(map(self.explain, self.archive.remembered(self.user)))
+        return tuple(map(self.explain, self.attention.remembered(self.user)))
 
     def in_attention(self) -> tuple[Explanation, ...]:
         """Return the memories in attention, strongest first, then the suppressed ones."""
@@ -45,7 +45,7 @@ class UserMemories:
         _check("memory_id", memory_id, "`list` has the ids")
         explanation = self.attention.explain(self.user, memory_id, now=datetime.now(UTC))
         if explanation is None:
-            ids = self.archive.remembered(self.user)
+            ids = self.attention.remembered(self.user)
             close = difflib.get_close_matches(memory_id, ids, n=1, cutoff=_ALIKE)
             ids_are = "an id is <session>/<effort> or <session>/turn-N/fact-k"
             hint = f"did you mean {close[0]!r}?" if close else ids_are
@@ -66,8 +66,7 @@ class UserMemories:
             )
         if not text.strip():
             raise CommandError(f"the new text of {memory_id!r} is empty: delete it instead")
-        self.archive.reword(self.user, memory_id, " ".join(text.split()))
-        self.attention.changed(self.user)
+        self.attention.reword(self.user, memory_id, " ".join(text.split()))
         return self.explain(memory_id)
 
     def suppress(self, memory_id: str) -> Explanation:

@@ -97,8 +97,8 @@ class ArchiveView:
         if self.session.anonymous:
             return None
         session = next(iter(self.archive.sessions(self.session.user, full_name)), None)
-        tip = None if session is None else self.archive.newest(session)
-        return view_at(self.archive, session, tip) if session and tip else None
+        view = session and ArchiveView(self.archive, session, self.archive.load(session))
+        return view if view and view.past.tip else None
 
     def messages_of(self, turn: int) -> tuple[BaseMessage, ...]:
         """Return the messages of a visible turn, the running one included, as they are stored."""

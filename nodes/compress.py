@@ -84,7 +84,7 @@ def _steps(
 
 
 def _stored(work: Turn, due: Due, step: Compressed, costs: Sequence[QuestionCost]) -> Turn:
-    """Store the compression and log its making; return the turn after it.
+    """Store the compression with the log of its making; return the turn after it.
 
     Raises `ArchiveError` if nothing was made, or if a turn that the pass read was erased.
     """
@@ -93,18 +93,15 @@ def _stored(work: Turn, due: Due, step: Compressed, costs: Sequence[QuestionCost
     outdated = old is not None and old.stale and old != due.old
     if outdated or view.turns_of(effort, numbers) != due.leaving:
         raise ArchiveError("a turn was erased in the meantime")
-    made, tokens = step.made, {"before": due.live}
-    if made is not None:
-        made = view.archive.commit_compression(view.session, view.tip, made)
-        tokens["after"] = due.kept + quote_tokens(work, made)
+    tokens = {"before": due.live}
+    if step.made is not None:
+        tokens["after"] = due.kept + quote_tokens(work, step.made)
     log = {**step.told, "calls": [cost.as_data() for cost in costs], "tokens": tokens}
     entry = ExtractionEntry(effort, view.tip.id, view.tip.turn, tuple(numbers), stamp(), log)
-    try:  # the compression is kept even if its log cannot be written
-        view.archive.log_extraction(view.session, entry)
-    except (OSError, ArchiveError) as error:
-        _log.warning("the extraction was not logged: %s: %s", type(error).__name__, error)
+    made = view.archive.commit_compression(view.session, entry, step.made)
     if made is None:
         raise ArchiveError(step.told["failed"])
+    tokens["after"] = due.kept + quote_tokens(work, made)
     if "failed" in step.told:
         _log.warning("%r: the background stays as it was: %s", effort, step.told["failed"])
     if "fallback" in step.told:

@@ -75,7 +75,7 @@ def _committed(thread: Thread, waiting: Mapping[str, Any]) -> dict[str, Any]:
         return ended
     # The next run finds the command by the messages before it, or by this note if there are none.
     tip, archive = tip_of(unpacked(ended)), thread.parts.archive
-    if not tip.turn or archive.reseeding(thread.session) is not None:
+    if not tip.turn or archive.load(thread.session).reseed is not None:
         archive.reseed(thread.session, tip)
     place.write(thread.config, {})
     return ended

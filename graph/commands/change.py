@@ -59,14 +59,14 @@ def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) 
     """
     place, latest = place_of(agent), newest_config(config)
     archive, settings, session = place.parts.archive, place.parts.settings, place.session(config)
-    newest = archive.newest(session)
+    newest = archive.load(session).tip
     if branch is not None and newest is None:
         raise SessionNotFoundError(session.thread)
     named = None if branch is None else tip_named(archive, session, branch)
     try:
         thread = thread_at(agent, latest)
         # On another branch, archiving would make that the newest and restore it instead.
-        if tip_of(thread.state) == (archive.newest(thread.session) or Tip()):
+        if tip_of(thread.state) == (archive.load(thread.session).tip or Tip()):
             if thread.is_older:
                 thread.at_rest()
             if thread.unfinished:
@@ -76,7 +76,7 @@ def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) 
     except TipNotFoundError as error:  # restoring mends such a state
         _restore_log.info("the state of the thread is not archived: %s", error)
     # What was archived just now is of the newest branch, which may be the one that was named.
-    tip = archive.newest(session) if named in {None, newest} else named
+    tip = archive.load(session).tip if named in {None, newest} else named
     if tip is None:
         raise SessionNotFoundError(session.thread)
     state = state_at(archive, session, tip, settings.earlier_turns + 1)

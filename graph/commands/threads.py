@@ -121,7 +121,8 @@ class Place:
         """
         settings = resolve(context, self.parts.settings)
         session, archive = self.session(config, settings), self.parts.archive
-        if not archive.owns(session) or is_of_another(snapshot.metadata, archive, session.user):
+        owner = archive.load(session, Tip()).owner
+        if owner == "other" or is_of_another(snapshot.metadata, archive, session.user):
             raise SessionNotFoundError(session.thread)
         values = snapshot.values
         if "messages" in values:
@@ -274,9 +275,9 @@ class Thread:
             if tip is None and state.get("archive", archive.id) != archive.id:
                 raise TipNotFoundError(state["tip"], state.get("persisted", 0))
         else:
-            tip = None if self.has_checkpoints else archive.reseeding(self.session)
+            tip = None if self.has_checkpoints else archive.load(self.session).reseed
         if tip is None and ("tip" in state or not self.has_checkpoints):
-            tip = archive.newest(self.session)
+            tip = archive.load(self.session).tip
         if tip is None:
             is_adopted_later = self.is_older or (self.inside and self.values.get("messages"))
             raise self._older() if is_adopted_later else SessionNotFoundError(self.session.thread)

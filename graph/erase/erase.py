@@ -118,7 +118,7 @@ def erase(
     parts.forget()
     resummarised = _resummarise(thread)
     not_erased = [*erased.left, *_drop_caches(parts, session)]
-    if saver and (thread.has_checkpoints or archive.reseeding(session)):
+    if saver and (thread.has_checkpoints or archive.load(session).reseed):
         not_erased += _replace_checkpoints(thread, saver, turn)
     for other in erased.elsewhere:
         not_erased += _erase_in_copy(thread, other, turn)
@@ -220,7 +220,7 @@ def _delete_checkpoints(
                 )
             continue
         tip, archive = tip_of(unpacked(snapshot.values)), place.parts.archive
-        is_own = archive.owns(Session(user, thread))
+        is_own = archive.load(Session(user, thread), Tip()).owner != "other"
         if (sessions or tip.id) and is_own:
             owned.append(thread)
         elif sessions:
@@ -280,7 +280,7 @@ def _thread_to_erase(place: Place, config: RunnableConfig) -> Thread:
     else:
         thread = place.thread(config, StateSnapshot({}, (), config, None, None, None, (), ()), None)
     archive, session = thread.parts.archive, thread.session
-    if thread.has_checkpoints or archive.newest(session) is not None:
+    if thread.has_checkpoints or archive.load(session).tip is not None:
         return thread
     if any(one.thread == session.thread for one in archive.sessions(session.user)):
         raise SettingsError(

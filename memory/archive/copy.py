@@ -83,7 +83,7 @@ class WholeSession:
 
         Raises `ArchiveError` if it is there with other turns, or damaged.
         """
-        fresh = not archive.newest(self.session)
+        fresh = not archive.load(self.session).tip
         prepared = self._prepared() if fresh else []
         if fresh:
             with archive.database.writing() as connection:

@@ -12,14 +12,13 @@ from sqlalchemy import Connection, delete, select, update
 
 from ..attention.law import Memory
 from ..facts import BASE, Fact, Item, fact_id, fold, items, keywords_of, same
-from ..serialised import clean
 from ..state_block import newest
 from ..turn import Session, StoredTurn, Tip
 from .database import upsert
 from .index import among
 from .load import Past
-from .memories import FREE, lock, moment, put, row_of
-from .rows import anchor_of, packed
+from .memories import FREE, lock, moment, put, row_of, set_keywords, storable_text
+from .rows import anchor_of
 from .schema import ANCHOR, facts, memories, sessions, turns, users
 
 _NEWEST_FIRST = (facts.c.at.desc(), facts.c.turn.desc(), facts.c.hash)
@@ -148,7 +147,7 @@ class _Known:
 
     def store(self, memory_id: str, item: Item, past: Past, turn: StoredTurn) -> None:
         """Store an item that a turn said."""
-        text = _storable(item.text)
+        text = storable_text(item.text)
         values = {"session": past.session.id, "turn": turn.number, "at": turn.at}
         values |= {"field": item.field, "text": text}
         key = {"owner": self.user, "memory": memory_id, "hash": turn.id}
@@ -178,16 +177,6 @@ def of_user(connection: Connection, user: str, ids: Collection[str] = ()) -> dic
     return found
 
 
-def reword(connection: Connection, name: str, memory_id: str, text: str) -> bool:
-    """Give a remembered item of a user another wording; tell whether it is known."""
-    user = connection.execute(select(users.c.id).where(users.c.name == name)).scalar() or 0
-    own = facts.c.owner == user, facts.c.memory == memory_id
-    if not connection.execute(update(facts).where(*own).values(text=_storable(text))).rowcount:
-        return False
-    _set_keywords(connection, user, memory_id, text)
-    return True
-
-
 def forget(connection: Connection, user: int, *origins: Any) -> None:
     """Delete origins of a user's facts, and the memories that have no other one."""
     touched = select(facts.c.memory).where(facts.c.owner == user, *origins)
@@ -196,16 +185,6 @@ def forget(connection: Connection, user: int, *origins: Any) -> None:
     left = _Known.of(connection, user).origins
     for memory_id in names:
         if memory_id in left:
-            _set_keywords(connection, user, memory_id, left[memory_id][0].text)
+            set_keywords(connection, user, memory_id, left[memory_id][0].text)
         else:
             connection.execute(delete(memories).where(*row_of(user, memory_id)))
-
-
-def _storable(text: str) -> str:
-    """Return a text without NUL, which PostgreSQL does not store."""
-    return str(clean(text)).replace("\0", "\ufffd")
-
-
-def _set_keywords(connection: Connection, user: int, memory_id: str, text: str) -> None:
-    keywords = packed(clean(keywords_of(text)))
-    connection.execute(update(memories).where(*row_of(user, memory_id)).values(keywords=keywords))

@@ -98,7 +98,7 @@ _COMMITS = (
 )
 _SESSION_COLUMNS = (
     *(sessions.c.id, sessions.c.owner, sessions.c.turns),
-    *(sessions.c.rewritten, sessions.c.newest, sessions.c.thread),
+    *(sessions.c.rewritten, sessions.c.newest, sessions.c.thread, sessions.c.reseed),
 )
 _SESSION = (
     select(*_SESSION_COLUMNS)
@@ -180,6 +180,7 @@ class SessionRow:
     rewritten: int = 0
     newest: int = 0
     thread: str = ""
+    reseed: str | None = None
 
     @classmethod
     def of(cls, connection: Connection, session: Session, *, lock: bool = False) -> Self:
@@ -197,12 +198,12 @@ class SessionRow:
     def with_turn(cls, connection: Connection, user: str, tip: Tip) -> Self | None:
         """Return the session of a user that a turn was written in, None if there is none."""
         row = connection.execute(_SESSION_WITH_TURN, {"user": user, "hash": tip.id}).first()
-        return None if row is None else cls.from_row(row)
+        return None if row is None else replace(cls.from_row(row), reseed=None)
 
     @classmethod
     def from_row(cls, row: Any) -> Self:
         """Return the session of a row of `sessions`."""
-        return cls(row.id, row.owner, row.turns, row.rewritten, row.newest, row.thread)
+        return cls(row.id, row.owner, row.turns, row.rewritten, row.newest, row.thread, row.reseed)
 
 
 class Segment(NamedTuple):
@@ -303,6 +304,11 @@ class Past:
     def tip(self) -> Tip | None:
         """The tip with its turn's own number, None if the user has no such turn."""
         return Tip(self.segments[0].turn, self.id) if self.segments else None
+
+    @property
+    def reseed(self) -> Tip | None:
+        """The turn from which the thread continues without checkpoints, None if none is noted."""
+        return Tip(*json.loads(self.session.reseed)) if self.session.reseed else None
 
     def as_of(self, turn: int) -> "Past":
         """Return what an earlier turn of the branch sees."""

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import Connection, and_, bindparam, delete, or_, select, update
@@ -29,6 +30,7 @@ from ..attention.law import (
 )
 from ..efforts import Effort, left_by
 from ..errors import ArchiveError, AttentionError
+from ..facts import keywords_of
 from ..names import is_qualified, parted, qualified
 from ..serialised import clean
 from ..settings import ATTENTION_THRESHOLD
@@ -123,6 +125,21 @@ class SqlAttention(Attention):
                 connection.execute(delete(memories).where(*row_of(user, memory_id)))
                 said = facts.c.owner == user, facts.c.memory == memory_id
                 connection.execute(delete(facts).where(*said))
+
+    def reword(self, user_id: str, memory_id: str, text: str) -> bool:
+        if not self.database.exists():
+            return False
+        with self._writing(user_id) as (connection, user):
+            said = facts.c.owner == user, facts.c.memory == memory_id
+            change = update(facts).where(*said).values(text=storable_text(text))
+            set_keywords(connection, user, memory_id, text)
+            return bool(connection.execute(change).rowcount)
+
+    def remembered(self, user_id: str) -> tuple[str, ...]:
+        stored = [one.memory for one in self._stored(user_id, ~memories.c.withdrawn)]
+        by_id = sorted(stored, key=attrgetter("id"))
+        newest_first = sorted(by_id, key=attrgetter("created"), reverse=True)
+        return tuple(memory.id for memory in newest_first)
 
     def explain(self, user_id: str, memory_id: str, *, now: datetime) -> Explanation | None:
         stored = self._stored(user_id, or_(memories.c.attended, memories.c.memory == memory_id))
@@ -318,6 +335,17 @@ def moment(at: str) -> datetime:
         return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
         return datetime.now(UTC)
+
+
+def storable_text(text: str) -> str:
+    """Return a text without NUL, which PostgreSQL does not store."""
+    return str(clean(text)).replace("\0", "\ufffd")
+
+
+def set_keywords(connection: Connection, user: int, memory_id: str, text: str) -> None:
+    """Give a fact the keywords of its text."""
+    keywords = packed(clean(keywords_of(text)))
+    connection.execute(update(memories).where(*row_of(user, memory_id)).values(keywords=keywords))
 
 
 def row_of(user: int, memory_id: Any) -> tuple[Any, ...]:

@@ -65,8 +65,8 @@ class Archive(Protocol):
     def keyed_digest(self, content: str) -> str:
         """Return a digest of a text, 32 hexadecimal digits, keyed with a secret of the archive."""
 
-    def load(self, session: Session, tip: Tip) -> Past:
-        """Return what a tip sees of its session.
+    def load(self, session: Session, tip: Tip | None = None) -> Past:
+        """Return what a tip sees of its session, by default the turn that was committed last.
 
         If the user has no such turn it sees nothing, and its `tip` is None. A tip with a smaller
         number than its turn's sees the branch up to that number. Raises `ArchiveFormatError` and
@@ -91,9 +91,6 @@ class Archive(Protocol):
         Commands that follow such a turn are returned too. Marks are made by `rows.mark`.
         """
 
-    def owns(self, session: Session) -> bool:
-        """Return whether a thread is this user's or nobody's."""
-
     def claim(self, session: Session) -> bool:
         """Make a thread this user's if it is nobody's; return whether it is this user's then."""
 
@@ -102,12 +99,6 @@ class Archive(Protocol):
 
     def facts(self, user: str, ids: Collection[str] = ()) -> Mapping[str, Fact]:
         """Return a user's facts and rules from state blocks, by memory id: all, or these."""
-
-    def reword(self, user: str, memory_id: str, text: str) -> bool:
-        """Change the wording of a user's fact or rule; return whether it exists."""
-
-    def remembered(self, user: str) -> tuple[str, ...]:
-        """Return the ids of all memories of a user, faded ones too, the newest first."""
 
     def elsewhere(self, session: Session, query: str | None, limit: int) -> tuple[Elsewhere, ...]:
         """Return up to `limit` concluded efforts and turns of the user's other sessions that match.
@@ -134,10 +125,7 @@ class Archive(Protocol):
         """
 
     def reseed(self, session: Session, tip: Tip | None) -> None:
-        """Store the turn from which a thread without checkpoints continues; None deletes it."""
-
-    def reseeding(self, session: Session) -> Tip | None:
-        """Return the turn that `reseed` stored, None if there is none."""
+        """Store the `Past.reseed` of a session; None deletes it."""
 
     def delete_session(self, session: Session) -> Deleted:
         """Delete a session and its memories in attention, and return what was deleted.
@@ -171,18 +159,14 @@ class Archive(Protocol):
     def resummarised(self, session: Session, tip: Tip, effort: Effort) -> None:
         """Store a rewritten summary, keywords and importance, if the effort's summary is stale."""
 
-    def commit_compression(self, session: Session, tip: Tip, made: Compression) -> Compression:
-        """Store a compression of an effort's older turns, made at `tip`; return the stored one.
+    def commit_compression(
+        self, session: Session, entry: ExtractionEntry, made: Compression | None
+    ) -> Compression | None:
+        """Log a pass, and store what it made of an effort's older turns; return what is stored.
 
-        If the effort has one at this tip, that one stays. Raises `ArchiveLockedError` and
-        `ArchiveUnavailableError`, and then stores nothing.
+        If the effort has a compression at this turn, that one stays. Raises `ArchiveLockedError`
+        and `ArchiveUnavailableError`, and then stores nothing.
         """
-
-    def log_extraction(self, session: Session, entry: ExtractionEntry) -> None:
-        """Append the report of a compression pass to the session's log of extractions."""
-
-    def newest(self, session: Session) -> Tip | None:
-        """Return the turn that was committed last, None for no session."""
 
     def tips(self, session: Session) -> tuple[Tip, ...]:
         """Return the end of every branch, in the order of their commit."""

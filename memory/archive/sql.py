@@ -38,7 +38,7 @@ from .load import SESSION_AND_CLAIM, TIP, Past, SessionRow
 from .memories import SqlAttention, attend
 from .protocol import Archive, Elsewhere, Finding
 from .rows import packed, plain, zipped_json
-from .schema import memories, runs, sessions, thread_owners, turns, users
+from .schema import runs, sessions, thread_owners, turns, users
 from .vectors import Vectors
 from .verify import verify as verified
 
@@ -47,21 +47,14 @@ _OWNER = select(thread_owners.c.user).where(
     thread_owners.c.thread == bindparam("thread", type_=thread_owners.c.thread.type)
 )
 
-_REMEMBERED = (
-    select(memories.c.memory)
-    .join(users, users.c.id == memories.c.owner)
-    .where(users.c.name == bindparam("user"), ~memories.c.withdrawn)
-    .order_by(memories.c.created.desc(), memories.c.memory)
-)
-
-
 _PASTS = 128
 """Pasts that are cached: a few for each session that is talked to."""
 
-_SESSION = users.c.name == bindparam("user"), sessions.c.name == bindparam("name")
-_NUMBER, _NEWEST_ROW = (
-    select(column).join(users, users.c.id == sessions.c.owner).where(*_SESSION).scalar_subquery()
-    for column in (sessions.c.id, sessions.c.newest)
+_NUMBER = (
+    select(sessions.c.id)
+    .join(users, users.c.id == sessions.c.owner)
+    .where(users.c.name == bindparam("user"), sessions.c.name == bindparam("name"))
+    .scalar_subquery()
 )
 _NEWEST = select(*TIP, turns.c.at).where(turns.c.id == bindparam("number"))
 
@@ -179,30 +172,22 @@ class SqlArchive(Archive):
         with self.database.reading() as connection:
             return facts.of_user(connection, user, ids)
 
-    def reword(self, user: str, memory_id: str, text: str) -> bool:
-        if not self.database.exists():
-            return False
-        with self.database.writing() as connection:
-            return facts.reword(connection, user, memory_id, text)
-
-    def remembered(self, user: str) -> tuple[str, ...]:
-        if not self.database.exists():
-            return ()
-        with self.database.reading() as connection:
-            return tuple(connection.execute(_REMEMBERED, {"user": user}).scalars())
-
-    def load(self, session: Session, tip: Tip) -> Past:
+    def load(self, session: Session, tip: Tip | None = None) -> Past:
         if not self.database.exists():
             return Past(self.database.reading, SessionRow(thread=session.thread))
-        return again_if_lost(lambda: self._load(session, tip)).as_of(tip.turn)
+        return again_if_lost(lambda: self._load(session, tip))
 
-    def _load(self, session: Session, tip: Tip) -> Past:
+    def _load(self, session: Session, tip: Tip | None) -> Past:
         mine = self._owner_row(session)
         key = {"user": session.user, "name": session_name(session), "thread": mine["thread"]}
         with self.database.reading() as connection:
             row = connection.execute(SESSION_AND_CLAIM, key).first()
             owner = row.claimed if row else connection.execute(_OWNER, mine).scalar()
             stored = SessionRow.from_row(row) if row else None
+            if tip is None:
+                newest = {"number": stored.newest if stored else 0}
+                row = connection.execute(_NEWEST, newest).first()
+                tip = Tip(row.turn, row.hash) if row else Tip()
             if stored is None and tip.id:  # of a thread that was copied: the session of the turn
                 stored = SessionRow.with_turn(connection, session.user, tip)
             stored = stored or SessionRow(thread=session.thread)
@@ -220,7 +205,7 @@ class SqlArchive(Archive):
             # An erasure in another session is not counted in the row of this one.
             if past.segments and past.segments[0].session == stored.id:
                 self._pasts[edition, stored.id, tip.id] = past
-        return past
+        return past.as_of(tip.turn)
 
     def _edition(self, session: SessionRow) -> tuple[int, int]:
         return self.database.opened, session.rewritten
@@ -229,9 +214,6 @@ class SqlArchive(Archive):
         """Empty the cache: something in it was erased, or the archive is closed."""
         with CACHES:
             self._pasts.clear()
-
-    def owns(self, session: Session) -> bool:
-        return self.load(session, Tip()).owner != "other"
 
     def claim(self, session: Session) -> bool:
         row = self._owner_row(session)
@@ -290,10 +272,6 @@ class SqlArchive(Archive):
         with self._writing(session) as scope:
             scope.note(reseed=None if tip is None else packed(astuple(tip)))
 
-    def reseeding(self, session: Session) -> Tip | None:
-        rows = self._session_rows(session.user, sessions.c.name == session_name(session))
-        return next((Tip(*json.loads(row.reseed)) for row in rows if row.reseed), None)
-
     def attach(self, session: Session, texts: Texts) -> None:
         files = compressed(texts)
         with self.database.writing() as connection:
@@ -347,27 +325,24 @@ class SqlArchive(Archive):
                 also(sessions)
         return self._deleted(sessions)
 
-    def commit_compression(self, session: Session, tip: Tip, made: Compression) -> Compression:
-        if made.turn != tip.turn:
+    def commit_compression(
+        self, session: Session, entry: ExtractionEntry, made: Compression | None
+    ) -> Compression | None:
+        if made is not None and made.turn != entry.turn:
             raise ArchiveError(
-                f"a compression made after turn {made.turn} cannot be stored for turn {tip.turn}: "
-                f"pass the tip of turn {made.turn}"
+                f"a compression made after turn {made.turn} cannot be stored for turn "
+                f"{entry.turn}: pass the entry of turn {made.turn}"
             )
-        row = compression_row(made)
-        with self._writing(session) as scope:
-            past = scope.past(tip)
-            scope.add_compression(past.segments[0], row)
-            # The stored one, which may be older than `made`: no later turn is seen from the tip.
-            return past.compression(clean(made.effort)) or made
-
-    def log_extraction(self, session: Session, entry: ExtractionEntry) -> None:
+        row = None if made is None else compression_row(made)
         data = zipped_json(plain({"v": 1, **asdict(entry)}))
         with self._writing(session) as scope:
             scope.log(data)
-
-    def newest(self, session: Session) -> Tip | None:
-        rows = self._turn_rows(session, _TIPS.where(turns.c.id == _NEWEST_ROW))
-        return next((Tip(*row) for row in rows), None)
+            if made is None or row is None:
+                return None
+            past = scope.past(Tip(entry.turn, entry.id))
+            scope.add_compression(past.segments[0], row)
+            # The stored one, which may be older than `made`: no later turn is seen from the tip.
+            return past.compression(clean(made.effort)) or made
 
     def tips(self, session: Session) -> tuple[Tip, ...]:
         ends = _TIPS.join(runs, (runs.c.id == turns.c.run) & (runs.c.last == turns.c.place))

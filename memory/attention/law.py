@@ -266,6 +266,12 @@ class Attention(Protocol):
     def suppressed(self, user_id: str, *, now: datetime) -> tuple[str, ...]:
         """Return the ids of the memories that are suppressed, in order."""
 
+    def remembered(self, user_id: str) -> tuple[str, ...]:
+        """Return the ids of all memories of a user, faded ones too, the newest first."""
+
+    def reword(self, user_id: str, memory_id: str, text: str) -> bool:
+        """Change the wording of a fact or rule; tell whether it is known."""
+
     def forget(self, user_id: str, memory_id: str, *, now: datetime) -> None:
         """Delete a memory."""
 

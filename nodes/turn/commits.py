@@ -179,7 +179,7 @@ def recovered(state: TurnState, seen: ArchiveView, window: int) -> tuple[TurnSta
     if state.get("archive", archive.id) != archive.id:
         raise TipNotFoundError(tip.id, tip.turn)
     messages: list[BaseMessage] = [*state.get("messages", [])]
-    newest = archive.newest(session)
+    newest = archive.load(session).tip
     if newest is None:
         return cast("TurnState", {"messages": messages, "lost": True}), None
     before = state_at(archive, session, newest, window)
@@ -203,10 +203,10 @@ def remembered(
         known = [_entry_of(messages[at], place) for at, place in sorted(places.items())]
         memory = memory_at(archive, session, tip)
         return updated(memory, {"messages": messages, "known": known}), known
-    if (noted := archive.reseeding(session)) is not None:
+    if (noted := archive.load(session).reseed) is not None:
         before = state_at(archive, session, noted, window)
         return updated(before, {"messages": [*before["messages"], *messages]}), None
-    newest = None if sent else archive.newest(session)
+    newest = None if sent else archive.load(session).tip
     state = updated(state, {"messages": messages})
     return (updated(state, {"unseen": newest}) if newest else state), None
 
@@ -219,7 +219,7 @@ def _end(
     The newest branch comes first, then those that have a turn with the end of one of the messages.
     Erased turns and commands that follow the turn are of its past too.
     """
-    newest, best = archive.newest(session) if sent else None, dict[int, Place]()
+    newest, best = archive.load(session).tip if sent else None, dict[int, Place]()
     tip, most = newest, (-1, 0)
     for end in _branches(sent, archive, session, newest):
         past = archive.load(session, end)

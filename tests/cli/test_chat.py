@@ -48,7 +48,7 @@ def at_terminal(server: OpenAIServer) -> AbstractContextManager[Terminal]:
 def statuses(root: str) -> list[str]:
     """Return how each turn of the thread ended, oldest first."""
     with DiskArchive(root) as archive:
-        tip = archive.newest(SESSION)
+        tip = archive.load(SESSION).tip
         assert tip is not None
         return [turn.status for turn in archive.load(SESSION, tip).turns(range(1, tip.turn + 1))]
 

@@ -1,8 +1,7 @@
 """Talk until an effort is compressed, in a process that is killed in the middle of the pass.
 
-`python -m tests.faults.compressing ROOT URI AFTER` is killed after the archive stored the
-compression (AFTER is `commit`), or after it logged how that was made as well (`log`). URI is that
-of a PostgreSQL database, empty for SQLite's files.
+`python -m tests.faults.compressing ROOT URI` is killed after the archive stored the compression.
+URI is that of a PostgreSQL database, empty for SQLite's files.
 """
 
 import os
@@ -15,7 +14,7 @@ from typing import Any
 
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.compressions import Compression, ExtractionEntry
-from ebbtide.memory.turn import Session, Tip
+from ebbtide.memory.turn import Session
 from tests.agents import Talk
 from tests.faults.places import Place
 from tests.graph.long_effort import FILLER, agent, compressing, quoting
@@ -25,21 +24,15 @@ RULE = "Orders must never be deleted."
 
 
 class Dying(SqlArchive):
-    """An archive whose process is killed after a step of storing a compression."""
+    """An archive whose process is killed after a compression was stored."""
 
-    after = "commit"
-
-    def commit_compression(self, session: Session, tip: Tip, made: Compression) -> Compression:
-        """Store it; the process may not live on."""
-        stored = super().commit_compression(session, tip, made)
-        if self.after == "commit":
-            os.kill(os.getpid(), signal.SIGKILL)
-        return stored
-
-    def log_extraction(self, session: Session, entry: ExtractionEntry) -> None:
-        """Log how it was made; the process does not live on."""
-        super().log_extraction(session, entry)
+    def commit_compression(
+        self, session: Session, entry: ExtractionEntry, made: Compression | None
+    ) -> Compression | None:
+        """Store it; the process does not live on."""
+        super().commit_compression(session, entry, made)
         os.kill(os.getpid(), signal.SIGKILL)
+        return made
 
 
 @contextmanager
@@ -56,9 +49,8 @@ def opened(
         )
 
 
-def main(place: Place, after: str) -> None:
+def main(place: Place) -> None:
     """Talk until killed."""
-    Dying.after = after
     with opened(place, kind=Dying, new=True) as chat:
         for turn in range(2, 20):
             said = RULE if turn == 2 else ""
@@ -66,4 +58,4 @@ def main(place: Place, after: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Place(Path(sys.argv[1]), sys.argv[2]).begun(), sys.argv[3])
+    main(Place(Path(sys.argv[1]), sys.argv[2]).begun())

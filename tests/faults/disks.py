@@ -22,18 +22,14 @@ class FullDisk(DiskArchive):
 
 
 class NoRoomToCompress(DiskArchive):
-    """An archive that has room for turns, but not for `full`: a compression, or how it was made."""
+    """An archive that has room for turns, but not for a compression while it is `full`."""
 
-    full = ""
+    full = False
 
-    def commit_compression(self, session: Session, tip: Tip, made: Compression) -> Compression:
+    def commit_compression(
+        self, session: Session, entry: ExtractionEntry, made: Compression | None
+    ) -> Compression | None:
         """Fail as a full disk does, or store it."""
-        if self.full == "compression":
+        if self.full:
             raise OSError(28, "No space left on device")
-        return super().commit_compression(session, tip, made)
-
-    def log_extraction(self, session: Session, entry: ExtractionEntry) -> None:
-        """Fail as a full disk does, or log it."""
-        if self.full == "log":
-            raise OSError(28, "No space left on device")
-        super().log_extraction(session, entry)
+        return super().commit_compression(session, entry, made)

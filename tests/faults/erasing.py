@@ -119,7 +119,7 @@ def found(place: Place) -> tuple[bool, bool, list[str]]:
     With that, what is wrong: a turn that is neither whole nor gone, or text of it in the archive.
     """
     with place.archive() as archive:
-        tip = archive.newest(SESSION)
+        tip = archive.load(SESSION).tip
         (turn, *_) = archive.load(SESSION, tip).turns([2]) if tip else (None,)
         gone = turn is None or turn.status == "erased"
         faults = [f"{f.where}: {f.what}" for f in archive.verify(SESSION) if f.fatal] if tip else []

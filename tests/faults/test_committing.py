@@ -40,7 +40,7 @@ def killed(place: Place, tip: Tip, number: int) -> None:
 
 def kept(archive: SqlArchive, tip: Tip) -> tuple[object, ...]:
     """Return what the second turn leaves, in what is read, listed, searched and attended."""
-    newest = archive.newest(SESSION) or tip
+    newest = archive.load(SESSION).tip or tip
     found = find(archive.load(SESSION, newest), "zebra", 9)
     return (
         visible(archive, newest),

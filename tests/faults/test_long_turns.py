@@ -126,7 +126,7 @@ def killed(place: Place, durability: str, countdown: Countdown, after: float = 6
 def stones(place: Place) -> list[int]:
     """Return the stones in the results of the newest turn, in their order."""
     with place.archive() as archive:
-        tip = archive.newest(SESSION) or Tip()
+        tip = archive.load(SESSION).tip or Tip()
         (turn,) = archive.load(SESSION, tip).turns([tip.turn])
         assert [found for found in archive.verify(SESSION) if found.fatal] == []
     return results_of(turn)
@@ -185,7 +185,7 @@ def test_stopped_and_continued(place: Place) -> None:
         chat.model.answers = lambda _: AIMessage("Stopped.")
         chat.agent.invoke({"messages": "Stop."}, CONFIG, durability="sync")
     with place.archive() as archive:
-        first, second = archive.load(SESSION, archive.newest(SESSION) or Tip()).turns([1, 2])
+        first, second = archive.load(SESSION).turns([1, 2])
 
     assert (first.status, second.status) == ("aborted", "done")
     assert results_of(first) == done == [*range(1, len(done) + 1)]

@@ -19,7 +19,7 @@ class CountingArchive(DiskArchive):
 
     asked = 0
 
-    def load(self, session: Session, tip: Tip) -> "CountingPast":
+    def load(self, session: Session, tip: Tip | None = None) -> "CountingPast":
         """Return a past that counts."""
         past = super().load(session, tip)
         return CountingPast(*(getattr(past, one.name) for one in fields(past)))

@@ -244,7 +244,7 @@ def test_a_copy_of_a_deleted_thread_does_not_come_back(tmp_path: Path) -> None:
 def test_a_new_thread_of_the_same_id_begins_afresh(tmp_path: Path) -> None:
     """It counts from 1, knows nothing, and goes on; processes that knew the old one see it."""
     with on_files(tmp_path) as chat, DiskArchive(tmp_path / "archive", durable=False) as other:
-        tip = other.newest(ANN)
+        tip = other.load(ANN).tip
         assert tip is not None
         assert len(other.load(ANN, tip).turns([1, 2])) == 2
         delete_session(chat.agent, of("ann", "one"))
@@ -253,7 +253,7 @@ def test_a_new_thread_of_the_same_id_begins_afresh(tmp_path: Path) -> None:
 
         assert states[-1]["memory"]["turn"] == 2
         assert chat.said(states[-1]) == ["A new one.", "And on."]
-        new = other.newest(ANN)
+        new = other.load(ANN).tip
         assert new is not None
         assert other.load(ANN, new).tip == new
         assert [r.messages[0].content for r in other.load(ANN, new).turns([1, 2])] == [

@@ -118,7 +118,7 @@ def test_transcript_returns_equal_messages(said: Talk) -> None:
 def test_exports_have_the_words_and_who_said_them(said: Talk, tmp_path: Path) -> None:
     """The folder, the Markdown and the page."""
     session = Session("", "t")
-    tip = said.archive.newest(session)
+    tip = said.archive.load(session).tip
     assert tip is not None
 
     export_folder(said.archive, session, tmp_path / "folder")

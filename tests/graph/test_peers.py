@@ -137,7 +137,7 @@ def test_supervisor_itself(tmp_path: Path, entry: str, mode: Any) -> None:
     for words in questions:
         state = agent.invoke({"messages": words}, THREAD)
 
-    tip = archive.newest(Session("", "t", "supervisor"))
+    tip = archive.load(Session("", "t", "supervisor")).tip
     assert tip is not None
     turns = archive.load(Session("", "t", "supervisor"), tip).turns(range(1, tip.turn + 1))
     assert asked([*turns]) == questions

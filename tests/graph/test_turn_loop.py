@@ -233,7 +233,7 @@ def test_thread_id_with_a_control_character(tmp_path: Path) -> None:
     doors: tuple[Callable[[], object], ...] = (
         lambda: chat.say("one", config),
         lambda: commands.messages(chat.agent, config),
-        lambda: chat.archive.newest(Session("", "t\x1b")),
+        lambda: chat.archive.load(Session("", "t\x1b")).tip,
         lambda: chat.archive.sessions("ann\n"),
     )
 

@@ -41,7 +41,7 @@ def agent(archive: SqlArchive) -> Any:
 
 def tip_of(archive: SqlArchive) -> Tip:
     """Return the end of Ann's session."""
-    tip = archive.newest(Session("ann", "t/1"))
+    tip = archive.load(Session("ann", "t/1")).tip
     assert tip is not None
     return tip
 

@@ -209,7 +209,7 @@ def test_live(
         if view:
             page.goto(f"{path_of(page)}/{view}")
             page.wait_for_selector("text=Turn 7 is not committed yet")
-        tip = archive.newest(session)
+        tip = archive.load(session).tip
         assert tip is not None
         human = HumanMessage("And now?", id="7")
         archive.commit(
@@ -221,7 +221,7 @@ def test_live(
 
 def test_one_file(browser: Browser, archive: SqlArchive, session: Session, tmp_path: Path) -> None:
     """The exported file shows a session with no server and asks nobody for anything."""
-    tip = archive.newest(session)
+    tip = archive.load(session).tip
     assert tip is not None
     target = tmp_path / "session.html"
     export_html(archive, session, tip, target)
@@ -407,7 +407,7 @@ def test_sums_and_reasons_of_prompts(remembering: tuple[str, Any, SqlArchive]) -
     """The messages of a prompt add up to its call; a turn that left is no longer sent."""
     archive = remembering[2]
     session = next(iter(archive.sessions("ann")))
-    tip = archive.newest(session)
+    tip = archive.load(session).tip
     assert tip is not None
     for turn in payload.overview(archive, session)["turns"]:
         for place, call in enumerate(turn["calls"]):
@@ -485,5 +485,5 @@ def test_actions(browser: Browser, remembering: tuple[str, Any, SqlArchive]) -> 
 
     assert "late-parcel" in agent.get_state(THREAD).values["memory"]["expanded"]
     session = Session("ann", "demo")
-    (erased,) = archive.load(session, cast("Any", archive.newest(session))).turns([12])
+    (erased,) = archive.load(session, cast("Any", archive.load(session).tip)).turns([12])
     assert erased.status == "erased"

@@ -83,7 +83,7 @@ def _wired(message: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def shown(archive: SqlArchive) -> list[dict[str, Any]]:
     """Return the prompts of all calls, as the page shows them."""
-    tip = archive.newest(SESSION)
+    tip = archive.load(SESSION).tip
     assert tip is not None
     return [
         prompts.prompt(archive, SESSION, tip, turn["turn"], call)

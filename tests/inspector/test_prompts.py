@@ -78,7 +78,7 @@ def agent_of(kind: str, archive: SqlArchive, model: Recording) -> Any:
 
 def shown(archive: SqlArchive) -> list[dict[str, Any]]:
     """Return the prompts of all calls, as the page shows them."""
-    tip = archive.newest(SESSION)
+    tip = archive.load(SESSION).tip
     assert tip is not None
     return [
         prompts.prompt(archive, SESSION, tip, turn["turn"], call)
@@ -134,7 +134,7 @@ def test_an_erased_turn_is_in_no_prompt(archive: SqlArchive) -> None:
     for words in TALK[:4]:
         agent.invoke({"messages": words}, THREAD)
     erase(agent, THREAD, 2)
-    tip = archive.newest(SESSION)
+    tip = archive.load(SESSION).tip
     assert tip is not None
 
     kept = prompts.prompt(archive, SESSION, tip, 1, 0)
@@ -148,7 +148,7 @@ def test_no_such_call(archive: SqlArchive) -> None:
     """Unknown turns and calls are named."""
     agent = agent_of("graph", archive, Recording())
     agent.invoke({"messages": "Hi"}, THREAD)
-    tip = archive.newest(SESSION)
+    tip = archive.load(SESSION).tip
     assert tip is not None
 
     with pytest.raises(prompts.NoCallError, match="turn 1 has 1 calls"):

@@ -19,6 +19,7 @@ from ebbtide.memory.tokens import count
 from ebbtide.memory.view import view_at
 from tests.memory.contexts import take
 from tests.memory.conversations import SESSION, Conversation, call, count_words
+from tests.memory.turns import put_compression
 
 Step: TypeAlias = tuple[str, Any]
 Turns: TypeAlias = list[tuple[dict[str, Any], list[Step]]]
@@ -107,7 +108,7 @@ def compress(
     if effort not in talk.state.open or not newest or (old and old.turn == talk.tip.turn):
         return
     compression = Compression(effort, talk.tip.turn, newest, tuple(items), background)
-    stored = talk.archive.commit_compression(SESSION, talk.tip, compression)
+    stored = put_compression(talk.archive, talk.tip, compression, SESSION)
     event = {"type": "compressed", "effort": effort, "turn": stored.turn, "through": newest}
     talk.state = happened(talk.state, event)
     talk.plan = new_plan(talk.work, "compressed")

@@ -10,6 +10,7 @@ from ebbtide.memory.archive.load import Past
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.query import Found
 from ebbtide.memory.archive.search import find
+from ebbtide.memory.compressions import Compression, ExtractionEntry
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.search.embeddings import QueryEmbedding
 from ebbtide.memory.turn import Event, Session, StoredTurn, Tip
@@ -60,6 +61,16 @@ def texts(turns: Sequence[StoredTurn]) -> list[str]:
 def effort_in(archive: Archive, session: Session, tip: Tip, name: str) -> Effort | None:
     """Return an effort as `tip` sees it, None if it does not."""
     return next(iter(archive.load(session, tip).efforts_named([name])), None)
+
+
+def put_compression(
+    archive: Archive, tip: Tip, made: Compression, session: Session = SESSION
+) -> Compression:
+    """Store a compression that a pass made at `tip`, and return the stored one."""
+    entry = ExtractionEntry(made.effort, tip.id, tip.turn, (), "2026", {})
+    stored = archive.commit_compression(session, entry, made)
+    assert stored is not None
+    return stored
 
 
 def best_of_each(

@@ -7,9 +7,7 @@ import pytest
 from langchain_core.messages import BaseMessage
 from langchain_core.tools import tool
 
-from ebbtide import ArchiveUnavailableError, DiskArchive, Settings, erase
-from ebbtide.memory.compressions import ExtractionEntry
-from ebbtide.memory.turn import Session
+from ebbtide import Settings, erase
 from tests.agents import THREAD
 from tests.doubles import call
 from tests.graph.long_effort import (
@@ -169,29 +167,6 @@ def test_a_huge_message_costs_a_bounded_number_of_calls(tmp_path: Path) -> None:
     assert (
         max(state["memory"]["context_report"]["total"] for state in states) <= SMALL.context_budget
     )
-
-
-class Unlogged(DiskArchive):
-    """An archive whose log of extractions cannot be written."""
-
-    def log_extraction(self, session: Session, entry: ExtractionEntry) -> None:
-        """Fail as a full disk does."""
-        raise ArchiveUnavailableError(session.thread, f"no room for {entry.effort}")
-
-
-def test_a_log_that_cannot_be_written_takes_nothing_back(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The effort is compressed, and what is logged says only that the entry is missing."""
-    chat = compressing(
-        tmp_path, extraction=quoting("It is 8443."), archive=Unlogged(tmp_path, durable=False)
-    )
-
-    states = talked(chat, 9, {2: "It is 8443."})
-
-    assert any("Compressed" in banner for state in states for banner in state["memory"]["banners"])
-    assert "the extraction was not logged: ArchiveUnavailableError" in caplog.text
-    assert "was not compressed" not in caplog.text
 
 
 @pytest.mark.parametrize("before", [0, 1])

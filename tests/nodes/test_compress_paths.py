@@ -12,8 +12,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import MessagesState
 
 from ebbtide import DiskArchive, commands, create_memory_agent, testing
-from ebbtide.memory.compressions import Compression
-from ebbtide.memory.turn import Session, Tip
+from ebbtide.memory.compressions import Compression, ExtractionEntry
+from ebbtide.memory.turn import Session
 from ebbtide.nodes.turn.state import unpacked
 from tests.agents import THREAD, Talk, inside, talk, unnumbered
 from tests.doubles import Concepts, ScriptedModel, call
@@ -39,9 +39,11 @@ LOST = {"extraction": lambda _: ValueError("no answer")}
 class Full(DiskArchive):
     """An archive that has no room for a compression."""
 
-    def commit_compression(self, session: Session, tip: Tip, made: Compression) -> Compression:
+    def commit_compression(
+        self, session: Session, entry: ExtractionEntry, made: Compression | None
+    ) -> Compression | None:
         """Fail."""
-        raise OSError(f"No space left for {session}, {tip}, {made}")
+        raise OSError(f"No space left for {session}, {entry}, {made}")
 
 
 def words(turn: int) -> str:

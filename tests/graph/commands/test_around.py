@@ -31,7 +31,7 @@ def around(root: Path, schema: Any, *answers: Any, **options: Any) -> tuple[Talk
 
 def said(chat: Talk) -> list[str]:
     """Return what the user said in the newest branch."""
-    tip = chat.archive.newest(SESSION)
+    tip = chat.archive.load(SESSION).tip
     assert tip is not None
     turns = chat.archive.load(SESSION, tip).turns(range(1, tip.turn + 1))
     return [str(turn.messages[0].content) for turn in turns]
@@ -159,7 +159,7 @@ def test_what_was_said_before_is_adopted(tmp_path: Path, schema: Any) -> None:
 
     outer.invoke({"messages": "on"}, THREAD)
 
-    tip = chat.archive.newest(SESSION)
+    tip = chat.archive.load(SESSION).tip
     assert tip is not None
     turns = chat.archive.load(SESSION, tip).turns(range(1, tip.turn + 1))
     texts = [message.content for turn in turns for message in turn.messages]

@@ -182,7 +182,7 @@ def test_a_command_that_fails_changes_nothing(
         command(chat.agent, THREAD)
 
     assert chat.agent.get_state(THREAD) == before
-    assert chat.archive.newest(SESSION) == Tip(2, before.values["bookkeeping"]["tip"])
+    assert chat.archive.load(SESSION).tip == Tip(2, before.values["bookkeeping"]["tip"])
 
 
 @pytest.mark.usefixtures("impatient")
@@ -467,4 +467,4 @@ async def test_commands_work_with_an_asynchronous_checkpointer(tmp_path: Path) -
             await commands.aclose_effort(agent, THREAD, "c")
 
     assert [one.turn for one in done] == [0, 0, 0, 1, 1, 1, 1]
-    assert chat.archive.newest(SESSION) is not None
+    assert chat.archive.load(SESSION).tip is not None

@@ -168,7 +168,7 @@ def test_a_turn_that_only_waits_for_the_archive_is_kept_whole(tmp_path: Path) ->
 
     turn = commands.undo(chat.agent, THREAD)
 
-    tip = chat.archive.newest(SESSION)
+    tip = chat.archive.load(SESSION).tip
     assert tip is not None
     assert turn == 1
     assert [r.status for r in chat.archive.load(SESSION, tip).turns([2])] == ["done"]

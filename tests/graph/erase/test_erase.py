@@ -660,7 +660,7 @@ def test_thread_left_without_state_is_seeded(tmp_path: Path) -> None:
         report = erase(chat.agent, THREAD, 2)
 
         values = chat.agent.get_state(THREAD).values
-        noted = chat.archive.reseeding(Session("", "t"))
+        noted = chat.archive.load(Session("", "t")).reseed
         state = chat.say("And now?")
     assert (report.stale, noted) == ((), None)
     assert (values["memory"]["turn"], chat.branches) == (3, 1)
@@ -670,12 +670,12 @@ def test_thread_left_without_state_is_seeded(tmp_path: Path) -> None:
 def test_thread_left_without_state_is_talked_on(tmp_path: Path) -> None:
     """The next turn goes on from what the archive saved, and forgets that it had to."""
     with killed(tmp_path) as chat:
-        noted = chat.archive.reseeding(Session("", "t"))
+        noted = chat.archive.load(Session("", "t")).reseed
 
         state = chat.say("And now?")
 
         again = chat.say("And then?")
-        assert chat.archive.reseeding(Session("", "t")) is None
+        assert chat.archive.load(Session("", "t")).reseed is None
         turns = chat.turns(again)
         assert traces(tmp_path) == []
     assert noted is not None
@@ -700,7 +700,7 @@ def test_thread_left_without_state_by_other_ways(tmp_path: Path, doing: Any) -> 
 
         state = [chat.say(words) for words in ("And now?", "And then?")][-1]
 
-        assert chat.archive.reseeding(Session("", "t")) is None
+        assert chat.archive.load(Session("", "t")).reseed is None
         turns = chat.turns(state)
     assert {"keys"} <= state["memory"]["open_efforts"].keys()
     assert (turns[1].status, len(turns), chat.branches) == (

@@ -100,7 +100,7 @@ def test_forked_processes(request: pytest.FixtureRequest, tmp_path: Path, kind: 
             child.join()
 
         assert [child.exitcode for child in children] == [0, 0]
-        tips = [archive.newest(Session("ann", name)) for name in ("a", "b", "parent")]
+        tips = [archive.load(Session("ann", name)).tip for name in ("a", "b", "parent")]
         assert [tip.turn for tip in tips if tip] == [2, 2, 2]
 
 

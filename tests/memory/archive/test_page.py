@@ -22,7 +22,7 @@ HOSTILE = st.text(max_size=30) | st.text("`~ \n\r#<>|-\x1b\ud800", max_size=30)
 
 def page(archive: SqlArchive, session: Session, folder: Path) -> str:
     """Return a session's newest branch as Markdown."""
-    tip = archive.newest(session) or Tip()
+    tip = archive.load(session).tip or Tip()
     export_markdown(archive, session, tip, folder / "page.md")
     return (folder / "page.md").read_text("utf-8")
 

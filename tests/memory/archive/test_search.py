@@ -57,7 +57,7 @@ def both(
 
 def ranked(archive: SqlArchive, embedder: Embedder | None, digits: int = 9) -> list[object]:
     """Return what each query finds in a session, in order, with scores to so many digits."""
-    tip = archive.newest(SESSIONS[0]) or Tip()
+    tip = archive.load(SESSIONS[0]).tip or Tip()
     meanings = [embedder.meaning(query, 0.2) if embedder else None for query in QUERIES]
     return [
         [

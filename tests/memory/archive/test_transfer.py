@@ -138,8 +138,8 @@ def test_what_was_copied_is_as_if_committed(archive: SqlArchive, another: SqlArc
     copy(archive, another)
 
     assert sessions_of(another) == sessions_of(archive)
-    assert {session: another.newest(session) for session in SESSIONS} == tips
-    assert {session: another.reseeding(session) for session in SESSIONS} == tips
+    assert {session: another.load(session).tip for session in SESSIONS} == tips
+    assert {session: another.load(session).reseed for session in SESSIONS} == tips
     after, before = (
         [one.commit(session, tip, turn(9)) for session, tip in tips.items()]
         for one in (another, archive)

@@ -31,8 +31,8 @@ def commit_session(archive: SqlArchive, session: Session) -> Tip:
     archive.commit(session, fork, turn(5, "a third way", ["a"]))
     archive.commit(session, START, turn(1, "a fork before the first turn"))
     tip = archive.commit(session, tip, _reopened(8)).tip
-    archive.commit_compression(session, tip, _compression("a", tip.turn))
-    archive.log_extraction(session, _pass("b", tip))
+    archive.commit_compression(session, _pass("a", tip), _compression("a", tip.turn))
+    archive.commit_compression(session, _pass("b", tip), None)
     archive.erase(session, tip, 4)
     archive.reseed(session, tip)
     if not session.anonymous:

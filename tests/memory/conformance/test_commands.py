@@ -49,7 +49,7 @@ def test_command_before_the_first_turn(archive: Archive) -> None:
     first = archive.commit(SESSION, done.tip, turn(1, efforts=["a"]))
 
     assert (done.number, first.number) == (0, 1)
-    assert archive.newest(SESSION) == first.tip
+    assert archive.load(SESSION).tip == first.tip
     assert archive.load(SESSION, first.tip).commits([0]) == (done,)
     assert archive.verify(SESSION) == ()
 

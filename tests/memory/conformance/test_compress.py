@@ -6,7 +6,7 @@ from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.compressions import Compression, Item, Kind
 from ebbtide.memory.errors import ArchiveError
 from ebbtide.memory.turn import Session, Tip
-from tests.memory.turns import SESSION, START, commit_all, opened, turn
+from tests.memory.turns import SESSION, START, commit_all, opened, put_compression, turn
 
 PORT = Item(Kind.FACT, "It listens on port 8443.", 1)
 NEWER = Item(Kind.FACT, "It listens on port 9443.", 2)
@@ -28,7 +28,7 @@ def test_compression_is_read_back_as_it_was_stored(archive: Archive) -> None:
     """Items, background and method come back equal, whatever script they are in."""
     tip = talked(archive)
     chinese = Item(Kind.CONSTRAINT, "端口不能改。\n“绝不”", 2, superseded_by=PORT.key)
-    stored = archive.commit_compression(SESSION, tip, made(tip, PORT, chinese))
+    stored = put_compression(archive, tip, made(tip, PORT, chinese))
 
     assert archive.load(SESSION, tip).compression("a") == stored == made(tip, PORT, chinese)
 
@@ -36,7 +36,7 @@ def test_compression_is_read_back_as_it_was_stored(archive: Archive) -> None:
 def test_there_is_none_before_one_is_made(archive: Archive) -> None:
     """Neither another effort, another turn, another session, nor an unknown session has one."""
     tip = talked(archive)
-    archive.commit_compression(SESSION, tip, made(tip))
+    put_compression(archive, tip, made(tip))
 
     assert archive.load(SESSION, tip).compression("b") is None
     assert archive.load(SESSION, Tip(2, tip.id)).compression("a") is None
@@ -47,9 +47,9 @@ def test_there_is_none_before_one_is_made(archive: Archive) -> None:
 def test_retry_keeps_the_first_one(archive: Archive) -> None:
     """What a resumed run makes in its place is not stored: the first one stays."""
     tip = talked(archive)
-    first = archive.commit_compression(SESSION, tip, made(tip, PORT))
+    first = put_compression(archive, tip, made(tip, PORT))
 
-    again = archive.commit_compression(SESSION, tip, made(tip, NEWER))
+    again = put_compression(archive, tip, made(tip, NEWER))
 
     assert again == first == archive.load(SESSION, tip).compression("a")
 
@@ -57,9 +57,9 @@ def test_retry_keeps_the_first_one(archive: Archive) -> None:
 def test_newest_one_counts_and_older_turns_see_the_older(archive: Archive) -> None:
     """A state that went back sees what there was then."""
     before = talked(archive, 3)
-    first = archive.commit_compression(SESSION, before, made(before, PORT))
+    first = put_compression(archive, before, made(before, PORT))
     after = talked(archive, 5, before)
-    second = archive.commit_compression(SESSION, after, made(after, NEWER, through=3))
+    second = put_compression(archive, after, made(after, NEWER, through=3))
 
     assert archive.load(SESSION, before).compression("a") == first
     assert archive.load(SESSION, after).compression("a") == second
@@ -68,10 +68,10 @@ def test_newest_one_counts_and_older_turns_see_the_older(archive: Archive) -> No
 def test_branches_see_their_own_and_what_was_before_them(archive: Archive) -> None:
     """A fork sees what its past made and nothing of its sibling."""
     tip = talked(archive, 3)
-    shared = archive.commit_compression(SESSION, tip, made(tip))
+    shared = put_compression(archive, tip, made(tip))
     left = commit_all(archive, [turn(4, "left", ["a"])], tip)
     right = commit_all(archive, [turn(4, "right", ["a"])], tip)
-    own = archive.commit_compression(SESSION, left, made(left, NEWER, through=3))
+    own = put_compression(archive, left, made(left, NEWER, through=3))
 
     assert archive.load(SESSION, left).compression("a") == own
     assert archive.load(SESSION, right).compression("a") == shared
@@ -82,8 +82,8 @@ def test_two_branches_keep_one_each_for_the_same_turn(archive: Archive) -> None:
     tip = talked(archive, 3)
     left = commit_all(archive, [turn(4, "left", ["a"])], tip)
     right = commit_all(archive, [turn(4, "right", ["a"])], tip)
-    first = archive.commit_compression(SESSION, left, made(left, PORT))
-    second = archive.commit_compression(SESSION, right, made(right, NEWER))
+    first = put_compression(archive, left, made(left, PORT))
+    second = put_compression(archive, right, made(right, NEWER))
 
     assert archive.load(SESSION, left).compression("a") == first
     assert archive.load(SESSION, right).compression("a") == second
@@ -94,7 +94,7 @@ def test_one_made_for_another_turn_is_refused(archive: Archive) -> None:
     tip = talked(archive)
 
     with pytest.raises(ArchiveError, match="made after turn 2"):
-        archive.commit_compression(SESSION, tip, made(Tip(2, tip.id)))
+        put_compression(archive, tip, made(Tip(2, tip.id)))
 
 
 def test_erased_turn_leaves_the_compressions_that_were_made_from_it(archive: Archive) -> None:
@@ -102,7 +102,7 @@ def test_erased_turn_leaves_the_compressions_that_were_made_from_it(archive: Arc
     tip = talked(archive, 3)
     old = Item(Kind.FACT, PORT.quote, 1, superseded_by=NEWER.key)
     other = Item(Kind.DECISION, "We use TLS.", 1)
-    archive.commit_compression(SESSION, tip, made(tip, old, other, NEWER))
+    put_compression(archive, tip, made(tip, old, other, NEWER))
 
     archive.erase(SESSION, tip, 2)
 
@@ -115,7 +115,7 @@ def test_erased_turn_leaves_the_compressions_that_were_made_from_it(archive: Arc
 def test_erasing_what_was_not_compressed_changes_no_compression(archive: Archive) -> None:
     """A turn that still stands in the context, or of another effort, is in none."""
     tip = commit_all(archive, [turn(4, efforts=["b"], events=[opened("b")])], talked(archive, 3))
-    kept = archive.commit_compression(SESSION, tip, made(tip))
+    kept = put_compression(archive, tip, made(tip))
 
     archive.erase(SESSION, tip, 3)
     archive.erase(SESSION, tip, 4)

@@ -142,7 +142,7 @@ def test_a_surfaced_fact_that_is_repeated_is_an_access(archive: Archive) -> None
     assert explained is not None
     assert (explained.accesses, created(archive)) == (1, "1")
     archive.delete_session(Session("ann", "a"))
-    assert archive.remembered("ann") == ()
+    assert archive.attention(40).remembered("ann") == ()
 
 
 def test_a_rule_has_the_day_on_which_it_was_in_use(archive: Archive) -> None:
@@ -174,7 +174,7 @@ def test_the_last_origin_takes_it_along(archive: Archive) -> None:
     archive.delete_session(Session("ann", "b"))
 
     assert kept == [FIRST]
-    assert archive.remembered("ann") == ()
+    assert archive.attention(40).remembered("ann") == ()
     assert archive.facts("ann") == {}
 
 

@@ -132,7 +132,7 @@ def test_newest_is_the_branch_committed_to_last(archive: Archive) -> None:
     commit_all(archive, [turn(2)], before)
     branch = commit_all(archive, [turn(2, "another"), turn(3)], before)
 
-    assert archive.newest(SESSION) == branch
+    assert archive.load(SESSION).tip == branch
 
 
 def test_efforts_of_a_sibling_are_invisible(archive: Archive) -> None:
@@ -197,14 +197,14 @@ def test_deleted_original_keeps_what_its_copy_sees(archive: Archive) -> None:
 
     assert visible(archive, tip, COPY) == ["first", "second", "in the copy"]
     assert [found.turn for found in best_of_each(archive.load(COPY, tip), "second", 9)] == [2]
-    assert (archive.load(SESSION, own).tip, archive.newest(SESSION)) == (None, None)
+    assert (archive.load(SESSION, own).tip, archive.load(SESSION).tip) == (None, None)
     assert archive.sessions(SESSION.user) == (COPY,)
     assert "thread 'copy' was copied from it" in deleted.left[0]
     assert [
         hit.tip.turn for hit in archive.elsewhere(Session(SESSION.user, "x"), "second", 9)
     ] == []
     anew = commit_all(archive, [turn(1, "anew")])
-    assert (visible(archive, anew), archive.newest(SESSION)) == (["anew"], anew)
+    assert (visible(archive, anew), archive.load(SESSION).tip) == (["anew"], anew)
     assert archive.verify(COPY) == archive.verify(SESSION) == ()
 
 

@@ -11,7 +11,15 @@ from ebbtide.memory.archive.load import EffortList
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.compressions import Compression
 from ebbtide.memory.turn import Session, StoredTurn, Tip
-from tests.memory.turns import SESSION, commit_all, concluded, opened, turn, visible
+from tests.memory.turns import (
+    SESSION,
+    commit_all,
+    concluded,
+    opened,
+    put_compression,
+    turn,
+    visible,
+)
 
 # An archive in memory has one connection, and no other process has it.
 pytestmark = pytest.mark.parametrize("archive", ["sqlite", "postgresql"], indirect=True)
@@ -55,12 +63,12 @@ def test_thread_that_another_deleted_is_nobodys(archive: SqlArchive, other: SqlA
     bob = Session("bob", SESSION.thread)
     archive.claim(SESSION)
     commit_all(archive, [turn(1)])
-    assert (archive.owns(SESSION), archive.owns(bob)) == (True, False)
+    assert [archive.load(one).owner for one in (SESSION, bob)] == ["own", "other"]
 
     other.delete_session(SESSION)
     other.claim(bob)
 
-    assert (archive.owns(SESSION), archive.owns(bob)) == (False, True)
+    assert [archive.load(one).owner for one in (SESSION, bob)] == ["other", "own"]
 
 
 def test_who_read_before_an_erasure_shows_it_to_nobody_else(archive: SqlArchive) -> None:
@@ -192,7 +200,7 @@ def test_compression_of_another_is_seen(archive: SqlArchive, other: SqlArchive) 
     tip = commit_all(archive, [turn(1, efforts=["a"], events=[opened("a")]), turn(2)])
     assert archive.load(SESSION, tip).compression("a") is None
 
-    made = other.commit_compression(SESSION, tip, Compression("a", 2, 1))
+    made = put_compression(other, tip, Compression("a", 2, 1))
 
     assert archive.load(SESSION, tip).compression("a") == made
     assert archive.load(SESSION, commit_all(archive, [turn(3)], tip)).compression("a") == made

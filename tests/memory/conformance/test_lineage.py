@@ -100,4 +100,4 @@ def test_every_tip_sees_its_own_efforts(archive: Archive, steps: list[Step]) -> 
 
 def checked(archive: Archive, session: Session) -> list[bool]:
     """Return whether each finding is fatal; a session that was never written has none."""
-    return [found.fatal for found in archive.verify(session)] if archive.newest(session) else []
+    return [found.fatal for found in archive.verify(session)] if archive.load(session).tip else []

@@ -19,6 +19,7 @@ from ebbtide.memory.salience.compress import outgrown
 from ebbtide.memory.tools.summary import EffortSummary
 from tests.memory.contexts import begins
 from tests.memory.conversations import LONG_ENOUGH, Conversation, call
+from tests.memory.turns import put_compression
 
 RESULT = "word " * 400
 
@@ -371,7 +372,7 @@ def test_a_compressed_effort_that_is_reopened_lacks_no_turn(talk: Conversation) 
     """What quotes do not stand for is there as it was said."""
     talk.turn("Begin.", call("open_effort", name="a"))
     talk.turns(f"Step {number}." for number in range(2, 8))
-    talk.archive.commit_compression(talk.session, talk.tip, Compression("a", 7, 4))
+    put_compression(talk.archive, talk.tip, Compression("a", 7, 4), talk.session)
     talk.turn("That is all.", call("close_effort"))
     talk.turns(["Small talk."] * 12)
     talk.ask("Again.")

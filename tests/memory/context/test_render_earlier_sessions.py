@@ -81,7 +81,7 @@ def test_what_is_concluded_anew_there_says_so_here(here: Conversation) -> None:
     assert lines(here) == [AUTH, CSS]
     here.call("expand_effort", effort_id=AUTH)
     there = here.beside("t1")
-    tip = here.archive.newest(there.session)
+    tip = here.archive.load(there.session).tip
     assert tip is not None
     there.tip, there.state = (
         tip,
@@ -102,7 +102,7 @@ def test_what_is_erased_there_is_gone_here(here: Conversation) -> None:
     """Neither the summary nor the expanded log shows what was erased."""
     here.call("expand_effort", effort_id=AUTH)
     session = here.beside("t1").session
-    tip = here.archive.newest(session)
+    tip = here.archive.load(session).tip
     assert tip is not None
     here.archive.erase(session, tip, 2)
     sent = str(here.context.messages)

@@ -18,7 +18,8 @@ from ebbtide.memory.salience.compress import (
     share_of,
 )
 from ebbtide.memory.salience.extract import readable_at_once
-from tests.memory.conversations import SESSION, Conversation, call
+from tests.memory.conversations import Conversation, call
+from tests.memory.turns import put_compression
 
 LONG, HUGE = "word " * 60, "word " * 600
 SIZES = st.lists(st.integers(1, 1_000), max_size=30)
@@ -45,7 +46,7 @@ def compressed(talk: Conversation, through: int, **chosen: Any) -> Compression:
     """Store a compression of the turns up to one."""
     item = Item(Kind.FACT, "Begin.", 1)
     made = Compression("shop", talk.tip.turn, through, (item,), "They began.", **chosen)
-    return talk.archive.commit_compression(SESSION, talk.tip, made)
+    return put_compression(talk.archive, talk.tip, made, talk.session)
 
 
 def overdue(talk: Conversation) -> Due | None:

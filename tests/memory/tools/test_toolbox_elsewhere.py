@@ -9,7 +9,6 @@ from ebbtide.memory.messages import text
 from ebbtide.memory.recalled import Recalled, recalled, stored
 from ebbtide.memory.salience.extract import Extracted, split_log
 from ebbtide.memory.salience.verify import verify
-from ebbtide.memory.turn import Tip
 from tests.memory.conversations import LONG_ENOUGH, Conversation, call, words_of
 from tests.memory.earlier import FIX, LOG, conclude, earlier
 
@@ -121,7 +120,7 @@ def test_a_turn_of_an_earlier_session_is_read(here: Conversation) -> None:
     assert (result["session"], read["turn"], read["efforts"]) == ("t1", 2, [AUTH])
     assert words_of(read).startswith(LOG[0])
     there = replace(here.session, thread="t1")
-    (turn,) = here.archive.load(there, here.archive.newest(there) or Tip()).turns([2])
+    (turn,) = here.archive.load(there).turns([2])
     assert recalled(here.messages[-1]) == (Recalled(2, 0, len(words_of(read)), "t1", turn.id),)
     assert LOG[0] not in stored(here.messages[-1]).content
 
@@ -158,7 +157,7 @@ def test_what_cannot_be_read_says_why(
 def test_an_erased_turn_says_so(here: Conversation) -> None:
     """What was erased there cannot be read here."""
     before = here.beside("t1")
-    tip = here.archive.newest(before.session)
+    tip = here.archive.load(before.session).tip
     assert tip is not None
     here.archive.erase(before.session, tip, 2)
 

@@ -53,7 +53,7 @@ def test_turn_that_is_not_carried_is_loaded_again() -> None:
 
     assert archive.loaded == 2
     assert agent.get_state(THREAD).values["messages"][-1].text == "Noted."
-    assert archive.newest(Session("", "t")) == tip_of(unpacked(agent.get_state(THREAD).values))
+    assert archive.load(Session("", "t")).tip == tip_of(unpacked(agent.get_state(THREAD).values))
 
 
 def test_message_that_changes_is_converted_again() -> None:
