@@ -17,7 +17,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from ..graph.agent import create_memory_agent
 from ..graph.commands.look import show_context
 from ..graph.commands.threads import Agent, thread_at
-from ..memory.archive.copy import read
+from ..memory.archive.export import read
 from ..memory.archive.sql import DiskArchive
 from ..memory.compressions import Compression
 from ..memory.context.quotes import quote

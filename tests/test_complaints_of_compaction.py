@@ -9,7 +9,7 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from ebbtide import DiskArchive, Settings
-from ebbtide.memory.archive.copy import read
+from ebbtide.memory.archive.export import read
 from ebbtide.memory.turn import Session
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import ScriptedModel, call

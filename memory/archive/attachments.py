@@ -27,12 +27,17 @@ def compressed(texts: Texts) -> dict[str, bytes]:
 
 def put(connection: Connection, user: int, turn: int, files: Mapping[str, bytes]) -> None:
     """Store attachments that a turn, or with `awaiting` a running one, refers to."""
+    store(connection, user, files)
+    _refer(connection, user, turn, files)
+
+
+def store(connection: Connection, user: int, files: Mapping[str, bytes]) -> None:
+    """Store attachments to which turns will refer."""
     rows = [
         {"owner": user, "digest": digest, "content": content} for digest, content in files.items()
     ]
     if rows:
         connection.execute(upsert(connection, attachments).on_conflict_do_nothing(), rows)
-        _refer(connection, user, turn, files)
 
 
 def refer(connection: Connection, user: int, turn: int, digests: Iterable[str]) -> None:

@@ -15,15 +15,16 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 from langchain_core.messages import BaseMessage
+from sqlalchemy import Connection, select
 
-from ..attachments import named_files
-from ..compressions import as_data
+from ..attachments import Texts, named_files
+from ..compressions import Compression, as_data, from_data
 from ..dates import minute_of
 from ..efforts import Effort, left_by
 from ..errors import ArchiveError, SessionNotFoundError
@@ -34,12 +35,77 @@ from ..spans import kept, narrowed
 from ..transcript import speaker, visible_text
 from ..turn import SHORT_ID, Session, StoredTurn, Tip
 from ..view import every_commit
-from .copy import WholeSession, read
+from .attachments import of_turns
+from .erasures import scope_of
+from .load import Past, SessionRow
 from .protocol import Archive, every_effort
-from .rows import packed
+from .rows import packed, state_of, turn_of, unzipped
+from .schema import compressions, facts, memories, turns, users
 from .sql import SqlArchive
 
+_MEMORY = [column for column in memories.columns if column.name not in {"owner", "session"}]
+_FACT = [column for column in facts.columns if column.name not in {"owner", "session"}]
+"""Columns of memories and facts; the numbers of user and session differ by archive."""
+
+_AFTER = (turns.c.run == compressions.c.run) & (turns.c.place == compressions.c.place)
+
 _RAW, _EFFORTS, _ATTACHMENTS = "raw.jsonl", "efforts", "attachments"
+
+
+@dataclass(frozen=True, slots=True)
+class WholeSession:
+    """All data of a session, its turns in the order of their commit.
+
+    A compression comes with the id of the turn after which it was made. `attention` has the rows
+    of its memories, `facts` those of its turns that said facts of the user.
+    """
+
+    session: Session
+    turns: tuple[StoredTurn, ...]
+    compressions: tuple[tuple[str, Compression], ...]
+    extractions: tuple[Mapping[str, Any], ...]
+    attention: tuple[Mapping[str, Any], ...]
+    facts: tuple[Mapping[str, Any], ...]
+    attachments: Texts
+    reseed: Tip | None
+    hidden: bool
+
+
+def read(archive: SqlArchive, session: Session) -> WholeSession:
+    """Return all data of a session, read in one transaction; raises `SessionNotFoundError`."""
+    if not archive.database.exists():
+        raise SessionNotFoundError(session.thread)
+    with archive.database.reading() as connection:
+        scope = scope_of(connection, SessionRow.of(connection, session), session)
+        number = scope.row.id
+        made = select(turns.c.hash, compressions.c.made).join(turns, _AFTER)
+        made = made.where(turns.c.session == number).order_by(turns.c.id, compressions.c.effort)
+        said = select(*_FACT).where(facts.c.session == number)
+        said = said.order_by(facts.c.memory, facts.c.hash)
+        of_facts = select(facts.c.memory).where(facts.c.session == number)
+        own = (memories.c.session == number) | memories.c.memory.in_(of_facts)
+        with Past(archive.database.reading, scope.row).parsing():
+            return WholeSession(
+                session,
+                tuple(replace(turn_of(row), state=state_of(row)) for row in scope.turns()),
+                tuple(
+                    (row.hash, from_data(json.loads(unzipped(row.made))))
+                    for row in connection.execute(made)
+                ),
+                tuple(json.loads(unzipped(row.entry)) for row in scope.logged()),
+                of_memories(connection, own, users.c.id == scope.row.user),
+                tuple(map(dict, connection.execute(said).mappings())),
+                of_turns(connection, select(turns.c.id).where(turns.c.session == number)),
+                scope.row.reseed,
+                scope.row.hidden,
+            )
+
+
+def of_memories(connection: Connection, *conditions: Any) -> tuple[Mapping[str, Any], ...]:
+    """Return the rows of memories that meet conditions, which may name columns of `users`."""
+    query = select(*_MEMORY).join(users, users.c.id == memories.c.owner).where(*conditions)
+    rows = connection.execute(query.order_by(memories.c.memory)).mappings()
+    return tuple(map(dict, rows))
 
 
 def export_folder(archive: SqlArchive, session: Session, folder: str | os.PathLike[str]) -> None:

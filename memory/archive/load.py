@@ -98,7 +98,8 @@ _COMMITS = (
 )
 _SESSION_COLUMNS = (
     *(sessions.c.id, sessions.c.owner, sessions.c.turns),
-    *(sessions.c.rewritten, sessions.c.newest, sessions.c.thread, sessions.c.reseed),
+    *(sessions.c.rewritten, sessions.c.newest, sessions.c.thread),
+    *(sessions.c.reseed, sessions.c.hidden),
 )
 _SESSION = (
     select(*_SESSION_COLUMNS)
@@ -171,7 +172,8 @@ def _turns(*columns: Any) -> Select[Any]:
 class SessionRow:
     """A session: its id, its user's id, how many turns it has, how often some were rewritten.
 
-    `newest` is the id of the row that was committed last, 0 for none.
+    `newest` is the id of the row that was committed last, 0 for none, `reseed` what `Past.reseed`
+    is. A `hidden` one was deleted; copied threads go on from its turns.
     """
 
     id: int = 0
@@ -180,7 +182,8 @@ class SessionRow:
     rewritten: int = 0
     newest: int = 0
     thread: str = ""
-    reseed: str | None = None
+    reseed: Tip | None = None
+    hidden: bool = False
 
     @classmethod
     def of(cls, connection: Connection, session: Session, *, lock: bool = False) -> Self:
@@ -203,7 +206,9 @@ class SessionRow:
     @classmethod
     def from_row(cls, row: Any) -> Self:
         """Return the session of a row of `sessions`."""
-        return cls(row.id, row.owner, row.turns, row.rewritten, row.newest, row.thread, row.reseed)
+        counts = row.turns, row.rewritten, row.newest
+        reseed = Tip(*json.loads(row.reseed)) if row.reseed else None
+        return cls(row.id, row.owner, *counts, row.thread, reseed, row.hidden)
 
 
 class Segment(NamedTuple):
@@ -308,7 +313,7 @@ class Past:
     @property
     def reseed(self) -> Tip | None:
         """The turn from which the thread continues without checkpoints, None if none is noted."""
-        return Tip(*json.loads(self.session.reseed)) if self.session.reseed else None
+        return self.session.reseed
 
     def as_of(self, turn: int) -> "Past":
         """Return what an earlier turn of the branch sees."""

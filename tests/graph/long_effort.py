@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 
 from ebbtide import DiskArchive, Settings
-from ebbtide.memory.archive.copy import read
+from ebbtide.memory.archive.export import read
 from ebbtide.memory.compressions import Compression
 from ebbtide.memory.turn import Session
 from tests.agents import Talk, talk, tip_in

@@ -36,7 +36,7 @@ from ebbtide import (
     Session,
     Settings,
 )
-from ebbtide.memory.archive.copy import read
+from ebbtide.memory.archive.export import read
 from ebbtide.memory.fences import NAME
 from ebbtide.memory.turn import StoredTurn
 from tests.doubles import ScriptedModel, call, together

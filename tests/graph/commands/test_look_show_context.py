@@ -18,7 +18,7 @@ from ebbtide import (
     commands,
     create_memory_agent,
 )
-from ebbtide.memory.archive.copy import read
+from ebbtide.memory.archive.export import read
 from ebbtide.memory.context.budget import PartName
 from ebbtide.memory.turn import Session
 from tests.agents import SUMMARY, THREAD, shown_turns, talk

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ebbtide.memory.archive.copy import read
-from ebbtide.memory.archive.export import export_folder
+from ebbtide.memory.archive.export import export_folder, read
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.compressions import as_data
 from ebbtide.memory.errors import ArchiveError, SessionNotFoundError

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import update
 
-from ebbtide.memory.archive.copy import Moved, copy, read
-from ebbtide.memory.archive.export import export_folder
+from ebbtide.memory.archive.copy import Moved, copy
+from ebbtide.memory.archive.export import export_folder, read
 from ebbtide.memory.archive.rows import zipped
 from ebbtide.memory.archive.schema import STORED, turns
 from ebbtide.memory.archive.sql import SqlArchive

@@ -5,7 +5,7 @@ from typing import Any
 
 from langchain_core.messages import ToolMessage
 
-from ebbtide.memory.archive.copy import WholeSession, read
+from ebbtide.memory.archive.export import WholeSession, read
 from ebbtide.memory.archive.search import find
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.compressions import Compression, ExtractionEntry, Item, Kind
