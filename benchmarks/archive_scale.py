@@ -213,10 +213,9 @@ def operations(
 
 def opening(archive: SqlArchive, session: Session) -> None:
     """Read all that a thread needs to continue in a new process."""
-    tip = archive.load(session).tip or Tip()
-    branch = archive.load(session, tip)
+    branch = archive.load(session)
     branch.saved()
-    branch.turns(range(tip.turn - 2, tip.turn + 1))
+    branch.turns(range(branch.until - 2, branch.until + 1))
     branch.ambient(3)
     branch.efforts(10)
 

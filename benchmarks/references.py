@@ -100,7 +100,7 @@ class Distinctive:
                 if name in scores:
                     scores[str(name)] += share.score / 10  # as a tenth it tells best
             many = len(keywords) >= MANY
-            said = said_mostly(pointing, keywords, overlap=_OVERLAP) if many else ()
+            said = said_mostly(pointed, keywords, overlap=_OVERLAP) if many else ()
             return Match(scores, {*said, *about(passages, keywords, keywords, turns)})
 
         return read
