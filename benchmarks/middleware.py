@@ -27,7 +27,7 @@ from talks import TalkingModel, Turn, scripted
 from ebbtide import DiskArchive, EbbtideMiddleware
 from ebbtide.memory.messages import text
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_messages, count_tools
-from ebbtide.memory.turn import Session, Tip
+from ebbtide.memory.turn import Session
 
 PLAIN, SUMMARISING = "create_agent", "SummarizationMiddleware, 4,000"
 OURS, GRAPH = "EbbtideMiddleware", "create_memory_agent"
@@ -81,9 +81,8 @@ class Side:
     def _texts(self) -> Iterator[str]:
         yield from (message.text for message in self.messages)
         if self.archive is not None:
-            session = Session("", "cost")
-            tip = self.archive.load(session).tip or Tip()
-            for turn in self.archive.load(session, tip).turns(range(1, tip.turn + 1)):
+            past = self.archive.load(Session("", "cost"))
+            for turn in past.turns(range(1, past.until + 1)):
                 yield from map(text, turn.messages)
 
 

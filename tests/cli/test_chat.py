@@ -48,9 +48,8 @@ def at_terminal(server: OpenAIServer) -> AbstractContextManager[Terminal]:
 def statuses(root: str) -> list[str]:
     """Return how each turn of the thread ended, oldest first."""
     with DiskArchive(root) as archive:
-        tip = archive.load(SESSION).tip
-        assert tip is not None
-        return [turn.status for turn in archive.load(SESSION, tip).turns(range(1, tip.turn + 1))]
+        past = archive.load(SESSION)
+        return [turn.status for turn in past.turns(range(1, past.until + 1))]
 
 
 def test_a_conversation_at_a_terminal() -> None:

@@ -119,8 +119,8 @@ def found(place: Place) -> tuple[bool, bool, list[str]]:
     With that, what is wrong: a turn that is neither whole nor gone, or text of it in the archive.
     """
     with place.archive() as archive:
-        tip = archive.load(SESSION).tip
-        (turn, *_) = archive.load(SESSION, tip).turns([2]) if tip else (None,)
+        past = archive.load(SESSION)
+        tip, (turn, *_) = past.tip, past.turns([2]) or (None,)
         gone = turn is None or turn.status == "erased"
         faults = [f"{f.where}: {f.what}" for f in archive.verify(SESSION) if f.fatal] if tip else []
         hits = archive.elsewhere(OTHER, STEMS[0], 5)

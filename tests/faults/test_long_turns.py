@@ -26,7 +26,7 @@ from langgraph.types import Command, interrupt
 from ebbtide import Settings
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.messages import text
-from ebbtide.memory.turn import Part, Session, StoredTurn, Tip
+from ebbtide.memory.turn import Part, Session, StoredTurn
 from tests.agents import Talk, talk
 from tests.doubles import call
 from tests.faults.places import Countdown, Place
@@ -126,8 +126,8 @@ def killed(place: Place, durability: str, countdown: Countdown, after: float = 6
 def stones(place: Place) -> list[int]:
     """Return the stones in the results of the newest turn, in their order."""
     with place.archive() as archive:
-        tip = archive.load(SESSION).tip or Tip()
-        (turn,) = archive.load(SESSION, tip).turns([tip.turn])
+        past = archive.load(SESSION)
+        (turn,) = past.turns([past.until])
         assert [found for found in archive.verify(SESSION) if found.fatal] == []
     return results_of(turn)
 

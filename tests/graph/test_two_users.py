@@ -26,9 +26,8 @@ def of(user: str) -> RunnableConfig:
 
 def session(chat: Talk, user: str, namespace: str = "") -> list[str]:
     """Return what a user said in the turns of the newest branch of their session."""
-    session = Session(user, "t", namespace)
-    tip = chat.archive.load(session).tip
-    turns = chat.archive.load(session, tip).turns(range(1, tip.turn + 1)) if tip else ()
+    past = chat.archive.load(Session(user, "t", namespace))
+    turns = past.turns(range(1, past.until + 1))
     return [text(m) for turn in turns for m in turn.messages if m.type == "human"]
 
 

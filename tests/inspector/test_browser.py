@@ -485,5 +485,5 @@ def test_actions(browser: Browser, remembering: tuple[str, Any, SqlArchive]) -> 
 
     assert "late-parcel" in agent.get_state(THREAD).values["memory"]["expanded"]
     session = Session("ann", "demo")
-    (erased,) = archive.load(session, cast("Any", archive.load(session).tip)).turns([12])
+    (erased,) = archive.load(session).turns([12])
     assert erased.status == "erased"

@@ -31,9 +31,8 @@ def around(root: Path, schema: Any, *answers: Any, **options: Any) -> tuple[Talk
 
 def said(chat: Talk) -> list[str]:
     """Return what the user said in the newest branch."""
-    tip = chat.archive.load(SESSION).tip
-    assert tip is not None
-    turns = chat.archive.load(SESSION, tip).turns(range(1, tip.turn + 1))
+    past = chat.archive.load(SESSION)
+    turns = past.turns(range(1, past.until + 1))
     return [str(turn.messages[0].content) for turn in turns]
 
 
@@ -159,9 +158,8 @@ def test_what_was_said_before_is_adopted(tmp_path: Path, schema: Any) -> None:
 
     outer.invoke({"messages": "on"}, THREAD)
 
-    tip = chat.archive.load(SESSION).tip
-    assert tip is not None
-    turns = chat.archive.load(SESSION, tip).turns(range(1, tip.turn + 1))
+    past = chat.archive.load(SESSION)
+    turns = past.turns(range(1, past.until + 1))
     texts = [message.content for turn in turns for message in turn.messages]
     expected = ["Who is there?", "Another agent.", "go on", "yes", "And more.", "on", "yes"]
     assert texts == expected
