@@ -517,7 +517,7 @@ def digest_of(state: Mapping[str, Any], secret: bytes) -> str:
     with another digest is no error: it is checked and put right.
     """
     try:
-        written = json.dumps([state.get(key) for key in _ORDER[:-1]])
+        written = json.dumps({key: state[key] for key in _ORDER[:-1] if key in state})
     except (TypeError, ValueError, RecursionError):
         return ""
     return hmac.digest(secret, written.encode(), "sha256").hex()[:_DIGITS]

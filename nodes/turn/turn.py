@@ -314,7 +314,7 @@ def running_turn(
     work = load_turn(state, runtime, parts, view)
     said, number, last = running(state), state.get("turn", 0), state.get("part", "")
     converted = as_archived(said, work.converted)
-    messages, left = tuple(converted[id(message)][2] for message in said), work.left
+    messages, left = tuple([converted[id(message)][2] for message in said]), work.left
     # A turn may run again after its commit; it then follows the turn before it.
     view = work.view if work.view.past.until < number else work.view.as_of(number - 1)
     if last and last != work.part:

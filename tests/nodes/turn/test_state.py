@@ -38,7 +38,7 @@ WRONG_BOOKKEEPING: list[Any] = [
     *({"plan": {"after_turn": 1, "short": {"a": [1, 2]}}}, {"plan": {"after_turn": 1, "why": "x"}}),
     *({"events": [{"type": "opened"}]}, {"events": [{"type": "concluded", "effort": "a"}]}),
     *({"plan": {"after_turn": 2, "summaries": ["x"], "logs": {"x": 1}, "quotes": {"x": 1}}},),
-    *({"due": True}, {"nonce": "ab" * 16}),
+    *({"due": True}, {"nonce": "ab" * 16}, {"sent": None}),
 ]
 
 
