@@ -5,6 +5,7 @@ messages with archived turns, once, by their digests. Ids alone do not tell: mod
 clients choose them, and an edit keeps them. What is not recognised stands in `docs/limits.md`.
 """
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from difflib import SequenceMatcher
@@ -15,8 +16,8 @@ from langchain_core.messages import BaseMessage
 
 from .attachments import referring, without_facts
 from .messages import calls, without_id
-from .serialised import clean, fingerprint, stored_form
-from .state_block import cut_content
+from .serialised import fingerprint, stored_form
+from .state_block import as_users_see
 from .tool_names import MEMORY_TOOLS
 from .turn import StoredTurn
 
@@ -51,23 +52,23 @@ def sign(message: BaseMessage) -> str:
     True
     """
     kind, name, content = message.type, message.name, message.content
+    called: list[Any] = []
     if kind == "ai":
-        content = cut_content(content)
+        called = [(call.get("name"), call.get("args"), call.get("id")) for call in calls(message)]
     elif kind == "tool":
         name, content = None, "" if name in MEMORY_TOOLS else content
     if isinstance(content, list):
         content = [without_id(block) for block in without_facts(referring(content))]
-    called = [(call.get("name"), call.get("args"), call.get("id")) for call in calls(message)]
     answered = getattr(message, "tool_call_id", None)
     try:
-        return fingerprint(clean([kind, name or "", content or "", called, answered]), 12)
+        return fingerprint([kind, name or "", content or "", called, answered], 12)
     except (TypeError, ValueError, RecursionError):  # JSON cannot hold it: as it is stored
         return sign(*stored_form([message]))
 
 
 def id_digest(message_id: str | None) -> str:
     """Return by what the bookkeeping knows an id, which may be long."""
-    return fingerprint(message_id or "", 8)
+    return hashlib.sha256((message_id or "").encode()).hexdigest()[:8]
 
 
 def entries(messages: Sequence[BaseMessage], turn: int) -> list[list[Any]]:
@@ -141,7 +142,7 @@ def _matched(
     that hold an answer or two messages, and what stands behind a match in another one's place.
     """
     archived = [(turn, at) for turn in turns for at in range(len(turn.messages))]
-    stored = [turn.messages[at] for turn, at in archived]
+    stored = as_users_see([turn.messages[at] for turn, at in archived])
     there, here = (Counter((m.type, m.id) for m in some if m.id) for some in (stored, messages))
     once = {key for key, times in there.items() if times == here[key] == 1}
 

@@ -29,7 +29,7 @@ from ...memory.history import (
 from ...memory.recalled import stored
 from ...memory.search.embeddings import Embedder
 from ...memory.serialised import digest, stored_form
-from ...memory.state_block import as_stored, with_blocks
+from ...memory.state_block import as_stored, as_users_see, with_blocks
 from ...memory.turn import Session, StoredTurn, Tip
 from ...memory.view import ArchiveView, every_turn, view_at
 from .arrivals import Arrival, standing
@@ -248,7 +248,8 @@ def _branches(
 
 def _entry_of(message: BaseMessage, place: Place) -> list[Any]:
     """Return what is known of a message: its own id, and what the archive says."""
-    return [id_digest(message.id), sign(place.turn.messages[place.at]), place.turn.number]
+    (archived,) = as_users_see([place.turn.messages[place.at]])
+    return [id_digest(message.id), sign(archived), place.turn.number]
 
 
 def adopted(
