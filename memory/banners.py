@@ -47,6 +47,7 @@ _LINES = {
     "lost": "--- Continued from the archive: the state named a turn that does not exist ---",
     "lost_rounds": "--- Lost rounds: those that left the messages of this turn are no longer in "
     "the archive, and the turn continues without them ---",
+    "taken_along": "--- Stored with this turn: {turns} earlier message{s} that no turn had ---",
     "at_once": "--- Two turns at once: this is turn {turn} ({branch}), the other is turn {other} "
     "({beside}) on another branch, and both are kept ---",
     "unseen": "--- Started over: the archive has {turns} turn{s} of this thread, "

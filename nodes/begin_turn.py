@@ -64,7 +64,7 @@ def begin_turn(
         return {"messages": Overwrite(kept_in_state(archive, session, messages))}
     before, arrived, settled = _finish_earlier_run(state, runtime, parts, seen, window)
     view = seen.at(Tip(settled["persisted"], settled["tip"]))
-    efforts = _efforts_at_start(updated(before, settled), cleared=_is_cleared(state, arrived))
+    efforts = _efforts_at_start(updated(before, settled), arrived, state)
     if efforts.turn == 1 + before.get("adopted", 0):
         question = "\n".join(map(text, arrived.new))
         efforts = parts.surfaced(efforts, seen.at(Tip()), question, runtime)
@@ -150,8 +150,11 @@ def _is_cleared(state: TurnState, arrived: Arrival) -> bool:
     return bool(state.get("persisted") and known and not arrived.turns) and numbers == {None}
 
 
-def _efforts_at_start(state: TurnState, *, cleared: bool) -> Efforts:
-    """Return the efforts' state as the next turn begins, with the banners that begin it."""
+def _efforts_at_start(state: TurnState, arrived: Arrival, given: TurnState) -> Efforts:
+    """Return the efforts' state as the next turn begins, with the banners that begin it.
+
+    `given` is the state as it was when the run began.
+    """
     efforts = replace(efforts_of(state), turn=state["persisted"] + 1, banners=())
     adopted, unseen = state.get("adopted", 0), state.get("unseen")
     if adopted:
@@ -159,9 +162,12 @@ def _efforts_at_start(state: TurnState, *, cleared: bool) -> Efforts:
     elif unseen:
         line = banner_of("unseen", turns=unseen.turn, branch=unseen.id[:SHORT_ID])
         efforts = replace(efforts, banners=(line,))
-    efforts = replace(efforts, banners=(*efforts.banners, *correction(state)))
-    if cleared:
-        efforts = replace(efforts, banners=(*efforts.banners, banner_of("cleared")))
+    banners = [*efforts.banners, *correction(state)]
+    if _is_cleared(given, arrived):
+        banners.append(banner_of("cleared"))
     if state.get("lost"):
-        efforts = replace(efforts, banners=(*efforts.banners, banner_of("lost")))
+        banners.append(banner_of("lost"))
+    if arrived.unknown:
+        banners.append(banner_of("taken_along", turns=arrived.unknown))
+    efforts = replace(efforts, banners=tuple(banners))
     return efforts if efforts.active is None else efforts.activated(efforts.active)

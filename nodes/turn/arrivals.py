@@ -32,8 +32,8 @@ class Arrival:
 
     `turns` has by number those of earlier turns, and `edits` the edited ones of a turn by their
     place in it. `unfinished` is what a run left that broke off, with an error result for each open
-    call. `history` is in no turn and must be adopted before what is `new`. `system` has all earlier
-    system messages.
+    call. `history` is in no turn and must be adopted before what is `new`, of which the first
+    `unknown` ones stood before or between earlier turns. `system` has all earlier system messages.
     """
 
     turns: Mapping[int, list[BaseMessage]] = field(default_factory=dict)
@@ -41,6 +41,7 @@ class Arrival:
     unfinished: Sequence[BaseMessage] = ()
     history: Sequence[BaseMessage] = ()
     new: Sequence[BaseMessage] = ()
+    unknown: int = 0
     system: Sequence[BaseMessage] = ()
 
     def kept(self, persisted: int, window: int) -> dict[int, list[BaseMessage]]:
@@ -64,7 +65,7 @@ def arrival(state: TurnState, view: ArchiveView, known: Known | None = None) -> 
         found = _handed_over(rest, view, found, is_after=bool(past) or is_running(state))
     found = replace(found, unfinished=closed(unfinished, state.get("nonce", "")))
     if not rest or not found.new:
-        found = _asked_again(replace(found, new=()), view)
+        found = _asked_again(replace(found, new=(), unknown=0), view)
     return replace(
         found,
         history=[with_call_ids(accepted(message)) for message in found.history],
@@ -110,7 +111,7 @@ def _of_known(
         here.append(message)
     turns.pop(0, None)  # system messages of turns that left
     system = [message for message in past if message.type == "system"]
-    return Arrival(turns, edits, new=unknown, system=system)
+    return Arrival(turns, edits, new=unknown, unknown=len(unknown), system=system)
 
 
 def _put_in_turn(
@@ -148,7 +149,14 @@ def _handed_over(
         turns.setdefault(place.turn.number, []).append(rest[at])
     edits = edits_of(rest, places)
     turns = {**turns, **found.turns, **{number: turns[number] for number in edits}}
-    return replace(found, turns=turns, edits={**found.edits, **edits}, new=[*found.new, *new])
+    before = last + 1 - len(places) if new else 0
+    return replace(
+        found,
+        turns=turns,
+        edits={**found.edits, **edits},
+        new=[*found.new, *new],
+        unknown=found.unknown + before,
+    )
 
 
 def _asked_again(found: Arrival, view: ArchiveView) -> Arrival:

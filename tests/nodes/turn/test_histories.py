@@ -193,11 +193,14 @@ def test_messages_in_turns_out(
     if update:
         chat.agent.update_state(THREAD, {"messages": update})
 
-    chat.agent.invoke({"messages": sent}, THREAD)
+    state = chat.agent.invoke({"messages": sent}, THREAD)
 
     found = branches(chat)
     assert (found[0], len(found)) == (wanted, count)
     assert count == 1 or OLD in found
+    banners = "".join(state.get("memory", {}).get("banners", []))
+    is_taken_along = where != "parent" and wanted[-1][0] in {"So far.", "To B."}
+    assert ("Stored with this turn" in banners) == is_taken_along
     chat.say("Next.")  # an edit and a mask hold, and what was taken along is known now
     found = branches(chat)
     assert (found[0], len(found)) == ([*wanted, ["Next.", "5"]], count)
