@@ -72,7 +72,7 @@ COPIED: Mapping[str, tuple[str, str]] = {
 
 STATE = {
     "memory": {"turn": 1},
-    "bookkeeping": {"persisted": 1, "tip": "0123456789abcdef0123456789abcdef"},
+    "bookkeeping": {"number": 1, "tip": "0123456789abcdef0123456789abcdef"},
 }
 
 

@@ -362,7 +362,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             kept = {message.id for message in left["messages"]}
             there = messages_in_state(state["messages"])
             messages = [message for message in there if message.id in kept]
-            update |= {"part": left["part"], "messages": Overwrite([*messages, *results])}
+            update |= {"round": left["round"], "messages": Overwrite([*messages, *results])}
             turn, replaced = state.get("ebbtide_turn", ()), state.get("ebbtide_replaced", {})
             own["ebbtide_turn"] = [message for message in turn if message.id in kept]
             own["ebbtide_replaced"] = {name: replaced[name] for name in replaced.keys() & kept}

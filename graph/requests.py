@@ -138,7 +138,7 @@ def whole_turn(state: TurnState, values: Mapping[str, Any]) -> TurnState:
     `values` are the state as LangGraph has it.
     """
     turn, replaced = values.get("ebbtide_turn") or (), values.get("ebbtide_replaced") or {}
-    there, last = state.get("messages", []), state.get("persisted", 0)
+    there, last = state.get("messages", []), state.get("number", 0)
     earlier, _ = boundaries(there, state.get("known", ()), last, last)
     messages = rejoined(there, turn, earlier)
     return updated(state, {"messages": [replaced.get(str(one.id), one) for one in messages]})

@@ -38,7 +38,7 @@ def assembled(
 ) -> tuple[dict[str, Any], Turn]:
     """Return the update with the prompt of the next model call, and the turn with its plan."""
     work = running_turn(state, runtime, parts)
-    lost = _without_lost(work, state, runtime) if state.get("part") else {}
+    lost = _without_lost(work, state, runtime) if state.get("round") else {}
     if lost:
         state = updated(state, lost)
         work = running_turn(state, runtime, parts)
@@ -76,7 +76,7 @@ def _without_lost(work: Turn, state: TurnState, runtime: Runtime[Settings]) -> d
         return {}
     told = replace(work.efforts, banners=(*work.efforts.banners, banner_of("lost_rounds")))
     banners = streamed_update(work.efforts, told, runtime)["banners"]
-    return {"part": "", "plan": None, "banners": banners}
+    return {"round": "", "plan": None, "banners": banners}
 
 
 def working_context(

@@ -63,7 +63,7 @@ def begin_turn(
         messages = [*state["messages"][: -len(results)], *results]
         return {"messages": Overwrite(kept_in_state(archive, session, messages))}
     before, arrived, settled = _finish_earlier_run(state, runtime, parts, seen, window)
-    view = seen.at(Tip(settled["persisted"], settled["tip"]))
+    view = seen.at(Tip(settled["number"], settled["tip"]))
     efforts = _efforts_at_start(updated(before, settled), arrived, state)
     if efforts.turn == 1 + before.get("adopted", 0):
         question = "\n".join(map(text, arrived.new))
@@ -76,7 +76,7 @@ def begin_turn(
     known = known_of({0: older, **(arrived.turns if session.namespace else {}), **turns})
     update = settled | efforts_update(efforts) | {"turn": efforts.turn, "known": known}
     update |= {"messages": messages}
-    update |= {"archive": archive.id, "nonce": nonce, "part": "", "references": []}
+    update |= {"archive": archive.id, "nonce": nonce, "round": "", "references": []}
     after = updated(before, update)
     begun = _plan_and_notes(after, runtime, parts, view)
     return {**update, **begun, "messages": Overwrite(update["messages"])}
@@ -120,7 +120,7 @@ def _finish_earlier_run(
     if is_running(before) and answered(arrived.unfinished):
         before = _end_answered_turn(before, arrived, runtime, parts)
     settled = commit_arrival(before, session, arrived, parts.archive)
-    if settled["persisted"] > before.get("persisted", 0):  # the archive may have a later end
+    if settled["number"] > before.get("number", 0):  # the archive may have a later end
         tip = tip_of(updated({}, settled))
         before = updated(before, memory_at(parts.archive, session, tip))
     if before is not state:
@@ -147,7 +147,7 @@ def _is_cleared(state: TurnState, arrived: Arrival) -> bool:
     """Tell whether all messages of earlier turns were removed, as `REMOVE_ALL_MESSAGES` does."""
     known = state.get("known", ())
     numbers = {*numbers_of(state.get("messages", []), known)}
-    return bool(state.get("persisted") and known and not arrived.turns) and numbers == {None}
+    return bool(state.get("number") and known and not arrived.turns) and numbers == {None}
 
 
 def _efforts_at_start(state: TurnState, arrived: Arrival, given: TurnState) -> Efforts:
@@ -155,7 +155,7 @@ def _efforts_at_start(state: TurnState, arrived: Arrival, given: TurnState) -> E
 
     `given` is the state as it was when the run began.
     """
-    efforts = replace(efforts_of(state), turn=state["persisted"] + 1, banners=())
+    efforts = replace(efforts_of(state), turn=state["number"] + 1, banners=())
     adopted, unseen = state.get("adopted", 0), state.get("unseen")
     if adopted:
         efforts = happened(efforts, {"type": "adopted", "turns": adopted})

@@ -33,7 +33,7 @@ SUMMARY: dict[str, Any] = {
     "importance": 70,
 }
 LASTING = {"turn", "active_effort", "open_efforts", "expanded", "summaries"}
-LASTING |= {"archive", "persisted", "tip"}
+LASTING |= {"archive", "number", "tip"}
 
 
 @dataclass(frozen=True)

@@ -194,7 +194,7 @@ def _archive_unfinished(thread: Thread) -> None:
     arrived = arrival(state, view_at(archive, thread.session, tip_of(state)))
     settled = commit_arrival(state, thread.session, arrived, archive)
     if new := new_messages(state):
-        begun = updated(state, {**settled, "turn": settled["persisted"] + 1})
+        begun = updated(state, {**settled, "turn": settled["number"] + 1})
         commit_arrival(begun, thread.session, Arrival(unfinished=new), archive)
 
 

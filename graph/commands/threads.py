@@ -273,7 +273,7 @@ class Thread:
         if "tip" in state:
             tip = archive.load(self.session, tip_of(state)).tip
             if tip is None and state.get("archive", archive.id) != archive.id:
-                raise TipNotFoundError(state["tip"], state.get("persisted", 0))
+                raise TipNotFoundError(state["tip"], state.get("number", 0))
         else:
             tip = None if self.has_checkpoints else archive.load(self.session).reseed
         if tip is None and ("tip" in state or not self.has_checkpoints):

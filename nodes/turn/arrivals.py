@@ -79,7 +79,7 @@ def _parts(
     """Return the messages of earlier turns, those of a turn that broke off, and the others."""
     messages: list[BaseMessage] = [*state.get("messages", [])]
     known = state.get("known", ()) if known is None else known
-    begin, end = boundaries(messages, known, state.get("turn", 0), state.get("persisted", 0))
+    begin, end = boundaries(messages, known, state.get("turn", 0), state.get("number", 0))
     return messages[:begin], messages[begin:end], messages[end:]
 
 

@@ -266,22 +266,21 @@ class Bookkeeping(TypedDict, total=False):
     """What only the nodes want, in a channel of its own.
 
     `archive` is the id of the archive that has the turns, `tip` that of the last committed one and
-    `persisted` its number; `nonce` is the running turn's, `part` names the last part of it in the
+    `number` its number; `nonce` is the running turn's, `round` the newest part of it in the
     archive, "" if no round left `messages`. `command` is the nonce of a command by hand whose
     `events` are not committed yet, "" for none. `fixed` is a digest of the system message and the
     tools as they were archived last. `window` is the thread's ambient window, None for that of the
     settings. `limit` is the size to which a context was cut that the provider of a model refused.
-    `plan` is what the context shows, None to make it anew. `due`
-    tells that an open effort must be compressed. `known` has the newest messages in the state, as
-    `history.entries` writes them. `memory` is a digest of all that the nodes wrote, by which they
-    know it again; see `digest_of`.
+    `plan` is what the context shows, None to make it anew. `due` tells that an open effort must be
+    compressed. `known` has the newest messages in the state, as `history.entries` writes them.
+    `memory` is a digest of all that the nodes wrote, by which they know it again; see `digest_of`.
     """
 
     archive: str
     tip: Annotated[str, Field(pattern="^([0-9a-f]{32})?$")]
-    persisted: _Turn
+    number: _Turn
     nonce: Annotated[str, Field(pattern="^([0-9a-f]{2})*$")]
-    part: Annotated[str, Field(pattern="^([0-9a-f]{32})?$")]
+    round: Annotated[str, Field(pattern="^([0-9a-f]{32})?$")]
     command: Annotated[str, Field(pattern="^([0-9a-f]{2})*$")]
     plan: PackedPlan | None
     due: bool
@@ -547,13 +546,13 @@ def unpacked(state: Mapping[str, Any], secret: bytes = b"") -> TurnState:
     bookkeeping, _ = valid(kept, Bookkeeping)
     bookkeeping.pop("memory", None)
     wrong = list[Path]()
-    turn, persisted = edited.get("turn", 0), bookkeeping.get("persisted")
+    turn, persisted = edited.get("turn", 0), bookkeeping.get("number")
     is_wrong = type(turn) is not int or turn not in {persisted, (persisted or 0) + 1}
     if "turn" in edited and persisted is not None and is_wrong:
         # Whatever stands there, it is the last turn or the running one.
         newest = max((number for *_, number in bookkeeping.get("known", ())), default=0)
         if turn and turn == newest:
-            bookkeeping["persisted"] = turn - 1
+            bookkeeping["number"] = turn - 1
         else:
             turn = persisted + (newest > persisted)
             edited, wrong = {**edited, "turn": turn}, [("turn",)]

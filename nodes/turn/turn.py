@@ -76,7 +76,7 @@ NO_ROUNDS = LeftRounds()
 
 def left_rounds(archive: Archive, session: Session, state: TurnState) -> LeftRounds:
     """Return the rounds of a turn that left its state; none, with a warning, if they are gone."""
-    last = state.get("part", "")
+    last = state.get("round", "")
     if not last:
         return NO_ROUNDS
     parts = archive.parts(session, last)
@@ -123,7 +123,7 @@ def _saved(state: Mapping[str, Any]) -> dict[str, Any]:
 
 def memory_at(archive: Archive, session: Session, tip: Tip) -> dict[str, Any]:
     """Return the memory after a turn as it was saved, an empty one before the first turn."""
-    place = {"archive": archive.id, "turn": tip.turn, "part": "", **tip_update(tip)}
+    place = {"archive": archive.id, "turn": tip.turn, "round": "", **tip_update(tip)}
     view = view_at(archive, session, tip)
     state = unpacked(view.past.saved() or {})
     return {**state, **efforts_update(with_texts(efforts_of(state), view)), **place}
@@ -224,7 +224,7 @@ def turn_to_store(
         status="done" if is_done else "aborted",
         state=_saved(state if is_done else updated(state, not_aged(state))),
         nonce=state.get("nonce", ""),
-        part=state.get("part", "") if left.messages else "",
+        part=state.get("round", "") if left.messages else "",
     )
 
 
@@ -233,7 +233,7 @@ def command_to_store(state: TurnState) -> StoredTurn:
     # What the context shows is made anew after it.
     after = _saved({key: value for key, value in state.items() if key != "plan"})
     events, nonce = tuple(state.get("events", ())), state.get("command", "")
-    turn = state.get("persisted", 0)
+    turn = state.get("number", 0)
     return StoredTurn(turn, (), stamp(), events=events, status="command", state=after, nonce=nonce)
 
 
@@ -312,7 +312,7 @@ def running_turn(
     Its messages are as they were sent, those that left the state included.
     """
     work = load_turn(state, runtime, parts, view)
-    said, number, last = running(state), state.get("turn", 0), state.get("part", "")
+    said, number, last = running(state), state.get("turn", 0), state.get("round", "")
     converted = as_archived(said, work.converted)
     messages, left = tuple([converted[id(message)][2] for message in said]), work.left
     # A turn may run again after its commit; it then follows the turn before it.
@@ -372,7 +372,7 @@ def archive_left_rounds(
     leaving = messages[first : max(first, until - gone)]
     if not leaving:
         return {}
-    before = state.get("part", "") if gone else ""
+    before = state.get("round", "") if gone else ""
     said = tuple(map(stored, whole[first + gone : until]))
     part = Part(state.get("nonce", ""), before, said, calls_sent(leaving))
     try:
@@ -382,4 +382,4 @@ def archive_left_rounds(
         return {}
     hold(replace(work, part=last, left=whole[first:until]), parts)
     ids = {message.id for message in leaving}
-    return {"part": last, "messages": [m for m in state["messages"] if m.id not in ids]}
+    return {"round": last, "messages": [m for m in state["messages"] if m.id not in ids]}

@@ -29,17 +29,17 @@ GOAL_LENGTH = 160
 
 def tip_of(state: TurnState) -> Tip:
     """Return the last turn that this state has committed."""
-    return Tip(state.get("persisted", 0), state.get("tip", ""))
+    return Tip(state.get("number", 0), state.get("tip", ""))
 
 
 def is_running(state: TurnState) -> bool:
     """Tell whether the turn that the state counts is not committed yet."""
-    return state.get("turn", 0) > state.get("persisted", 0)
+    return state.get("turn", 0) > state.get("number", 0)
 
 
 def tip_update(tip: Tip) -> dict[str, Any]:
     """Return the update that says which turn was committed last; the inverse of `tip_of`."""
-    return {"persisted": tip.turn, "tip": tip.id}
+    return {"number": tip.turn, "tip": tip.id}
 
 
 def efforts_update(efforts: Efforts) -> dict[str, Any]:

@@ -19,7 +19,7 @@ OTHER: Any = {"configurable": {"thread_id": "other"}}
 FLAT: dict[str, Any] = {
     "session": {"user": "", "thread": "other", "namespace": ""},
     "turn": 1,
-    "persisted": 1,
+    "number": 1,
     "branch": "main",
 }
 

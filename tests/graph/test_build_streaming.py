@@ -45,7 +45,7 @@ async def test_async_stream(chat: Talk, mode: str) -> None:
     found = await aevents(chat, LONG, mode)
 
     assert found
-    assert chat.agent.get_state(THREAD).values["bookkeeping"]["persisted"] == 1
+    assert chat.agent.get_state(THREAD).values["bookkeeping"]["number"] == 1
 
 
 async def test_async_conversation_is_the_same(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ async def test_async_conversation_is_the_same(tmp_path: Path) -> None:
 
     aclosed = await async_.agent.ainvoke({"messages": [("user", "done")]}, THREAD)
 
-    shared = ["turn", "summaries", "open_efforts", "banners", "persisted", "context_report"]
+    shared = ["turn", "summaries", "open_efforts", "banners", "number", "context_report"]
     assert [unpacked(closed).get(key) for key in shared] == [
         unpacked(aclosed).get(key) for key in shared
     ]

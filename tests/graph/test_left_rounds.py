@@ -97,7 +97,7 @@ def records(chat: Talk) -> list[StoredTurn]:
 
 def part_of(values: dict[str, Any]) -> str:
     """Return the last part of the turn in a state."""
-    return str(values["bookkeeping"].get("part", ""))
+    return str(values["bookkeeping"].get("round", ""))
 
 
 @pytest.mark.usefixtures("entry")
@@ -425,7 +425,7 @@ def test_forged_part_is_no_harm(tmp_path: Path) -> None:
     """A part that the archive has not is left out, and the turn goes on."""
     chat = looking(tmp_path, [*looks(1, 3), "Done."])
     go_on(chat, {"messages": REQUEST}, interrupt_before=["call_model"])
-    forged = {"bookkeeping": {"part": Part("ab", "", ()).id}}
+    forged = {"bookkeeping": {"round": Part("ab", "", ()).id}}
     chat.agent.update_state(THREAD, forged, as_node="assemble_context")
 
     state = go_on(chat, None)

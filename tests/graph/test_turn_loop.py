@@ -39,7 +39,7 @@ def test_answer_is_the_last_message(tmp_path: Path) -> None:
 
     assert (
         state["memory"]["turn"],
-        state["bookkeeping"]["persisted"],
+        state["bookkeeping"]["number"],
         state["messages"][-1].text,
     ) == (1, 1, "hello")
 

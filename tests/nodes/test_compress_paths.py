@@ -74,7 +74,7 @@ async def test_the_asynchronous_path_does_the_same(tmp_path: Path, broken: Any) 
     states = [sync.say(one) for one in said]
     found = [await other.agent.ainvoke({"messages": [("user", one)]}, THREAD) for one in said]
 
-    shared = ["turn", "plan", "banners", "context_report", "persisted"]
+    shared = ["turn", "plan", "banners", "context_report", "number"]
     assert [[unpacked(one).get(key) for key in shared] for one in found] == [
         [unpacked(one).get(key) for key in shared] for one in states
     ]

@@ -32,8 +32,8 @@ FORGED: list[tuple[tuple[str, ...], Any]] = [
 ]
 """What the archive contradicts."""
 WRONG_BOOKKEEPING: list[Any] = [
-    *(5, None, {"tip": "no id"}, {"tip": "ab" * 16}, {"tip": ""}, {"persisted": 9}, {"nonce": 3}),
-    *({"persisted": -5}, {"events": [{}]}, {"archive": 5}, {"window": -3}, {"known": [["x"]]}),
+    *(5, None, {"tip": "no id"}, {"tip": "ab" * 16}, {"tip": ""}, {"number": 9}, {"nonce": 3}),
+    *({"number": -5}, {"events": [{}]}, {"archive": 5}, {"window": -3}, {"known": [["x"]]}),
     *({"known": [["x", "y", 9]]}, {"plan": {"turns": "1"}}, {"plan": {"after_turn": 99}}),
     *({"plan": {"after_turn": 1, "short": {"a": [1, 2]}}}, {"plan": {"after_turn": 1, "why": "x"}}),
     *({"events": [{"type": "opened"}]}, {"events": [{"type": "concluded", "effort": "a"}]}),
@@ -65,7 +65,7 @@ def test_wrong_bookkeeping_blocks_nothing(tmp_path: Path, bookkeeping: Any) -> N
     state = chat.say("three")
 
     assert chat.said(state) == ["one", "two", "three"]
-    assert state["bookkeeping"]["persisted"] == state["memory"]["turn"] == 3
+    assert state["bookkeeping"]["number"] == state["memory"]["turn"] == 3
 
 
 def places(memory: dict[str, Any]) -> list[tuple[str, ...]]:
@@ -173,7 +173,7 @@ def test_update_of_a_node_written_back_as_json(tmp_path: Path) -> None:
 MIDDLE: list[Any] = [
     *({"memory": {key: {name: value}}} for (key, name), value in FORGED[::2][:3]),
     *(
-        {"bookkeeping": {"persisted": 9}},
+        {"bookkeeping": {"number": 9}},
         {"bookkeeping": {"events": [{"type": "opened"}]}},
         {"bookkeeping": {"plan": None}},
     ),
