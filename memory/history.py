@@ -119,6 +119,8 @@ def align(
     was read, matching goes on before it. With `whole`, the first message is known to be of a turn,
     and no summary of older ones.
     """
+    if not messages:
+        return {}
     first = max(1, last - READ + 1)
     places = _matched(messages, read(range(first, last + 1)), whole=whole)
     while first > 1 and places and min(places) > 0:

@@ -64,8 +64,8 @@ def arrival(state: TurnState, view: ArchiveView, known: Known | None = None) -> 
     elif rest:
         found = _handed_over(rest, view, found, is_after=bool(past) or is_running(state))
     found = replace(found, unfinished=closed(unfinished, state.get("nonce", "")))
-    if not rest or not found.new:
-        found = _asked_again(replace(found, new=(), unknown=0), view)
+    if len(found.new) == found.unknown:
+        found = _asked_again(found, view)
     return replace(
         found,
         history=[with_call_ids(accepted(message)) for message in found.history],
@@ -142,14 +142,14 @@ def _handed_over(
         return replace(found, history=rest[:at], new=[*found.new, *rest[at:]])
     last = max(places)
     new = [message for at, message in enumerate(rest) if at not in places]
-    if last == len(rest) - 1:
-        new = [rest[-1]] if view.session.namespace else []
+    before = last + 1 - len(places)
+    if last == len(rest) - 1 and view.session.namespace:
+        new.append(rest[-1])
     turns: dict[int, list[BaseMessage]] = {}
     for at, place in sorted(places.items()):
         turns.setdefault(place.turn.number, []).append(rest[at])
     edits = edits_of(rest, places)
     turns = {**turns, **found.turns, **{number: turns[number] for number in edits}}
-    before = last + 1 - len(places) if new else 0
     return replace(
         found,
         turns=turns,
@@ -174,7 +174,8 @@ def _asked_again(found: Arrival, view: ArchiveView) -> Arrival:
     if not edited:
         is_open = found.unfinished and not answered(found.unfinished)
         asked = [m for m in found.unfinished if isinstance(m, HumanMessage)] if is_open else []
-        return replace(found, new=_renamed(asked))
+        new = [*found.new, *_renamed(asked)] if asked else []
+        return replace(found, new=new, unknown=found.unknown if asked else 0)
     number, place = max(edited)
     question = found.edits[number][place]
     (turn,) = view.turns([number])
@@ -186,7 +187,7 @@ def _asked_again(found: Arrival, view: ArchiveView) -> Arrival:
         found,
         turns={**found.turns, number: turns},
         edits={turn: some for turn, some in edits.items() if some},
-        new=_renamed([question]),
+        new=[*found.new, *_renamed([question])],
     )
 
 

@@ -156,6 +156,11 @@ AT_ROOT: dict[str, tuple[Change, list[list[str]], int]] = {
         [*OLD, ["Edited.", "4"]],
         1,
     ),
+    "an id that is repeated behind a summary": (
+        lambda m: ([ALL, HumanMessage("So far."), *m[2:]], [changed(m, 4)[4]]),
+        [*OLD, ["So far.", "Edited.", "4"]],
+        1,
+    ),
     "all removed": (lambda _: ([ALL], [NEW]), SAID, 1),
     "last turn removed": (
         lambda m: ([RemoveMessage(str(one.id)) for one in m[4:]], [NEW]),
