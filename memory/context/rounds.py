@@ -274,7 +274,7 @@ def _index(
     Of a concluded effort, for whose rounds its summary stands, it says where they are read.
     """
     messages, places, count = turn.messages, offsets(turn.messages), fences.count
-    left = sorted(at for at in away if not cut.has_gone(at))
+    left = sorted(away.difference(*(range(begin, end) for _, begin, end in cut.gone)))
     called = _called(messages)
     made = [one for at in left for one in called[at]]
     head = _concluded_lines(turn, cut, limit // _CONCLUDED_SHARE, count)

@@ -171,7 +171,7 @@ def previewed_each(
     previews, places = [*messages], tuple[Offsets, ...]()
     for at, most in enumerate(limits):
         message = messages[at]
-        if _is_within(message, most, count):
+        if most is UNLIMITED or _is_within(message, most, count):
             continue
         places = places or offsets(turn.messages)
         limit = most.results if message.type == "tool" else most.texts
