@@ -24,6 +24,7 @@ from ..memory.tool_names import MEMORY_TOOLS
 from ..memory.turn import Session, Tip
 from ..memory.view import view_at
 from ..nodes.turn.arrivals import is_all_answered
+from ..nodes.turn.langchain_messages import messages_in_state
 from ..nodes.turn.parts import AgentParts
 from ..nodes.turn.readable import readable
 from ..nodes.turn.session import user_of
@@ -75,7 +76,8 @@ def entered(
     if said is None:  # malformed ones are left to LangGraph
         return update, named
     values = found.checkpoint["channel_values"] if found else {}
-    there = {REMOVE_ALL_MESSAGES, *(one.id for one in (*values.get("messages", ()), *left))}
+    earlier = (*messages_in_state(values.get("messages")), *left)
+    there = {REMOVE_ALL_MESSAGES, *(one.id for one in earlier)}
     messages = [one for one in said if one.type != "remove" or one.id in there]
     if not messages and (is_of_others or not left):
         state = unpacked(values)
