@@ -106,10 +106,10 @@ def _finish_earlier_run(
     Returns the state as that run left it, its messages told apart, and the update of the commits.
     """
     language, session = parts.settings_of(runtime.context).language, seen.session
-    before, known = recovered(state, seen, window + 1)
+    before = recovered(state, seen, window + 1)
     if before.get("command"):
         before = updated(before, commit_command(before, runtime, parts=parts))
-    arrived = arrival(before, seen.at(tip_of(before)), known)
+    arrived = arrival(before, seen.at(tip_of(before)))
     if not arrived.new:
         raise InputError(len(state["messages"]))
     # A client may refer to a file, and say anything of it: it is read again.

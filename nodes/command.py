@@ -13,6 +13,7 @@ from langgraph.runtime import Runtime
 from ..memory.archive.memories import touches_attention
 from ..memory.context.changes import new_plan
 from ..memory.dates import stamp
+from ..memory.history import KNOWN
 from ..memory.running_turn import Turn
 from ..memory.settings import Settings, resolve
 from ..memory.tools.toolbox import run
@@ -39,7 +40,7 @@ def run_command(
     settings = resolve(runtime.context, parts.settings)
     session, window = session_of(state, runtime, settings), settings.earlier_turns + 1
     seen = claimed_view(parts.archive, session, tip_of(state))
-    before, _ = recovered(state, seen, window)
+    before = recovered(state, seen, window)
     rest = load_turn(before, runtime, parts)
     work = _at_work(rest, correction(state), runtime, parts)
     costs: list[QuestionCost] = []
@@ -52,6 +53,7 @@ def run_command(
         "command": secrets.token_hex(16),
     }
     own = {key: value for key, value in before.items() if key != "messages"}
+    own["known"] = [*before.get("known", ())][-KNOWN:]
     efforts = with_texts(done.efforts, rest.view)
     return {**own, **efforts_update(efforts), **waiting, "messages": [*done.results]}
 

@@ -402,7 +402,7 @@ def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> T
         thread = replace(thread, next_nodes=(), values=values, inside=True)
     if not place.path or "tip" in thread.state:
         return thread
-    state, _ = remembered(thread.state, place.parts.archive, thread.session, 1)
+    state = remembered(thread.state, place.parts.archive, thread.session, 1)
     return replace(thread, values=repacked(state, thread.parts, None, thread.settings))
 
 

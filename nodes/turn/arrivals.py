@@ -9,7 +9,6 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 from ...memory.history import (
     KNOWN,
-    Known,
     align,
     asked_from,
     boundaries,
@@ -19,7 +18,6 @@ from ...memory.history import (
     question_start,
 )
 from ...memory.messages import answered
-from ...memory.turn import StoredTurn
 from ...memory.view import ArchiveView
 from .langchain_messages import accepted, closed, stored_messages, with_call_ids, with_tool_name
 from .state import TurnState
@@ -50,15 +48,14 @@ class Arrival:
         return dict(sorted(turns.items())[max(0, len(turns) - window) :])
 
 
-def arrival(state: TurnState, view: ArchiveView, known: Known | None = None) -> Arrival:
+def arrival(state: TurnState, view: ArchiveView) -> Arrival:
     """Tell the messages in state apart; nothing is new if there is nothing to answer.
 
-    `view` is that of the state's tip. `known` are all messages that are known, by default the
-    newest ones, of which the state keeps a list. In a larger graph what follows the last known
-    message is new, whoever said it: other agents may have spoken.
+    `view` is that of the state's tip. In a larger graph what follows the last known message is new,
+    whoever said it: other agents may have spoken.
     """
-    past, unfinished, rest = _parts(state, known)
-    found = _of_known(past, state, view, known)
+    past, unfinished, rest = _parts(state)
+    found = _of_known(past, state, view)
     if view.session.namespace and (past or unfinished):
         found = replace(found, new=[*found.new, *rest])
     elif rest:
@@ -74,24 +71,22 @@ def arrival(state: TurnState, view: ArchiveView, known: Known | None = None) -> 
 
 
 def _parts(
-    state: TurnState, known: Known | None = None
+    state: TurnState,
 ) -> tuple[list[BaseMessage], list[BaseMessage], list[BaseMessage]]:
     """Return the messages of earlier turns, those of a turn that broke off, and the others."""
     messages: list[BaseMessage] = [*state.get("messages", [])]
-    known = state.get("known", ()) if known is None else known
+    known = state.get("known", ())
     begin, end = boundaries(messages, known, state.get("turn", 0), state.get("number", 0))
     return messages[:begin], messages[begin:end], messages[end:]
 
 
-def _of_known(
-    past: Sequence[BaseMessage], state: TurnState, view: ArchiveView, given: Known | None
-) -> Arrival:
+def _of_known(past: Sequence[BaseMessage], state: TurnState, view: ArchiveView) -> Arrival:
     """Tell the messages apart up to the last known one: what nobody knows there is new."""
-    known = state.get("known", ()) if given is None else given
+    known = state.get("known", ())
     numbers, digests = numbers_of(past, known), {own: said for own, said, _ in known}
     oldest = next((number for number in numbers if number is not None), None)
     first = 0 if oldest is None else numbers.index(oldest)
-    if given is None and len(known) >= KNOWN:  # older ones are not on the list
+    if len(known) >= KNOWN and not state.get("whole"):  # older ones are not on the list
         numbers[:first] = [oldest] * first
     said = {at: entries([message], 0)[0] for at, message in enumerate(past) if at >= first}
     edited = [at for at, (own, digest, _) in said.items() if digests.get(own, digest) != digest]
@@ -100,8 +95,8 @@ def _of_known(
         places = align(past, view.turns, view.tip.turn, whole=numbers[0] is not None)
         places = {at: places[at] for at in places if numbers[at] is None or at in edited}
         edits = edits_of(past, places)
-        for at in {*edited} - places.keys():
-            _put_in_turn(past[at], view.turns([numbers[at] or 0]), edits)
+        for at in edited:  # one that is nowhere is stored with the new turn
+            numbers[at] = None
         for at, place in places.items():
             numbers[at] = place.turn.number
     turns: dict[int, list[BaseMessage]] = {}
@@ -112,19 +107,6 @@ def _of_known(
     turns.pop(0, None)  # system messages of turns that left
     system = [message for message in past if message.type == "system"]
     return Arrival(turns, edits, new=unknown, unknown=len(unknown), system=system)
-
-
-def _put_in_turn(
-    message: BaseMessage,
-    turns: Sequence[StoredTurn],
-    edits: dict[int, dict[int, BaseMessage]],
-) -> None:
-    """Take an edited message, of which only the turn is known, for the first of its type there."""
-    for turn in turns:
-        types, taken = [one.type for one in turn.messages], edits.get(turn.number, {})
-        free = (at for at, kind in enumerate(types) if kind == message.type and at not in taken)
-        if (place := next(free, None)) is not None:
-            edits.setdefault(turn.number, {})[place] = message
 
 
 def _handed_over(
@@ -214,7 +196,7 @@ def is_all_answered(state: TurnState, view: ArchiveView) -> bool:
 
 def edited_turns(state: TurnState, view: ArchiveView) -> tuple[int, ...]:
     """Return the numbers of the turns of which the state has messages that were edited."""
-    return tuple(_of_known(_parts(state)[0], state, view, None).edits)
+    return tuple(_of_known(_parts(state)[0], state, view).edits)
 
 
 def new_messages(state: TurnState) -> list[BaseMessage]:

@@ -16,7 +16,6 @@ from ...memory.attachments import data_of
 from ...memory.errors import ArchiveLockedError, TipNotFoundError
 from ...memory.history import (
     READ,
-    Known,
     Place,
     align,
     asked_from,
@@ -162,34 +161,32 @@ def state_at(archive: Archive, session: Session, tip: Tip, window: int) -> TurnS
     return updated(memory, {"messages": messages, "known": known_of(turns)})
 
 
-def recovered(state: TurnState, seen: ArchiveView, window: int) -> tuple[TurnState, Known | None]:
-    """Return the state of a run, and what is known of its messages where it has no such list.
+def recovered(state: TurnState, seen: ArchiveView, window: int) -> TurnState:
+    """Return the state of a run; `seen` is the view of its tip.
 
-    `seen` is the view of its tip. A state without memory goes on from the archived turn that its
+    A state without memory goes on from the archived turn that its
     messages end, one whose turn the user does not have from the newest of its session. Raises
     `TipNotFoundError` if it is of another archive.
     """
     tip, archive, session = tip_of(state), seen.archive, seen.session
     if (found := seen.past.tip) is not None:
-        return updated(state, tip_update(found)), None
+        return updated(state, tip_update(found))
     if not tip.id:
         if "tip" in state and is_running(state):  # the first turn broke off
-            return state, None
+            return state
         return remembered(state, archive, session, window)
     if state.get("archive", archive.id) != archive.id:
         raise TipNotFoundError(tip.id, tip.turn)
     messages: list[BaseMessage] = [*state.get("messages", [])]
     newest = archive.load(session).tip
     if newest is None:
-        return cast("TurnState", {"messages": messages, "lost": True}), None
+        return cast("TurnState", {"messages": messages, "lost": True})
     before = state_at(archive, session, newest, window)
     new = messages[question_start(messages) :]
-    return updated(before, {"messages": [*before["messages"], *new], "lost": True}), None
+    return updated(before, {"messages": [*before["messages"], *new], "lost": True})
 
 
-def remembered(
-    state: TurnState, archive: Archive, session: Session, window: int
-) -> tuple[TurnState, Known | None]:
+def remembered(state: TurnState, archive: Archive, session: Session, window: int) -> TurnState:
     """Return the state of a thread without memory, as the archive has it; see `recovered`.
 
     It continues the archived turn that its messages end; without one, the turn that an erasure
@@ -202,13 +199,13 @@ def remembered(
         tip, places = end
         known = [_entry_of(messages[at], place) for at, place in sorted(places.items())]
         memory = memory_at(archive, session, tip)
-        return updated(memory, {"messages": messages, "known": known}), known
+        return updated(memory, {"messages": messages, "known": known, "whole": True})
     if (noted := archive.load(session).reseed) is not None:
         before = state_at(archive, session, noted, window)
-        return updated(before, {"messages": [*before["messages"], *messages]}), None
+        return updated(before, {"messages": [*before["messages"], *messages]})
     newest = None if sent else archive.load(session).tip
     state = updated(state, {"messages": messages})
-    return (updated(state, {"unseen": newest}) if newest else state), None
+    return updated(state, {"unseen": newest}) if newest else state
 
 
 def _end(

@@ -468,7 +468,8 @@ class TurnState(_Readable, Bookkeeping, total=False):
 
     `adopted` counts the turns of a history that was just adopted. `unseen` is the newest archived
     turn of a thread whose messages do not continue it. `lost` tells that the user does not have the
-    turn that the state named. `put_right` is where somebody edited the memory in vain.
+    turn that the state named, `whole` that `known` lists all messages that are known. `put_right`
+    is where somebody edited the memory in vain.
     """
 
     messages: list[AnyMessage]
@@ -477,6 +478,7 @@ class TurnState(_Readable, Bookkeeping, total=False):
     adopted: int
     unseen: Tip
     lost: bool
+    whole: bool
     put_right: tuple[Path, ...]
 
 
