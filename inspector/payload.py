@@ -250,7 +250,7 @@ def _efforts(
         for place, event in enumerate(turn.events):
             state = _STATES.get(event["type"], "concluded")
             change = {"turn": turn.number, "state": state, "type": event["type"]}
-            change |= {key: True for key in ("auto", "again") if event.get(key)}
+            change |= {key: event[key] for key in ("auto", "silent", "again") if event.get(key)}
             change["from"] = _shown_from(turn, place)
             for name in _subjects(event):
                 steps.setdefault(name, []).append(change)

@@ -26,11 +26,22 @@ def collapsed(state: Efforts, settings: Settings) -> Efforts:
     {}
     """
     for name, entry in state.expanded.items():
-        turns = state.turn - entry["last_referenced_turn"]
-        if turns >= settings.decay_threshold:
-            event = {"type": "collapsed", "effort": name, "auto": True}
-            state = happened(state, event, banner_of("faded", effort=name, turns=turns))
+        if not _left(entry, settings.decay_threshold, state.turn):
+            silent = _silent(entry, state.turn)
+            event = {"type": "collapsed", "effort": name, "auto": True, "silent": silent}
+            state = happened(state, event, banner_of("faded", effort=name, turns=silent))
     return state
+
+
+def _silent(entry: Mapping[str, Any], turn: int) -> int:
+    """Return for how many turns nobody has mentioned a log or a summary."""
+    silent: int = turn - entry["last_referenced_turn"]
+    return silent
+
+
+def _left(entry: Mapping[str, Any], threshold: int, turn: int) -> int:
+    """Return how many turns a log or a summary has left if nobody mentions it."""
+    return max(0, threshold - _silent(entry, turn))
 
 
 def due(state: Efforts, settings: Settings, turn: int) -> list[str]:
@@ -45,18 +56,19 @@ def due(state: Efforts, settings: Settings, turn: int) -> list[str]:
     >>> due(state, Settings(summary_eviction_threshold=20), 25)
     ['old']
     """
-    silent = settings.summary_eviction_threshold
+    threshold = settings.summary_eviction_threshold
     return [
         name
         for name, entry in state.summaries.items()
-        if turn - entry["last_referenced_turn"] >= silent and name not in state.expanded
+        if not _left(entry, threshold, turn) and name not in state.expanded
     ]
 
 
 def evicted(state: Efforts, settings: Settings, turn: int) -> Efforts:
     """Return the state without the summaries that were due at the end of a turn."""
     for name in due(state, settings, turn):
-        state = happened(state, {"type": "evicted", "effort": name})
+        silent = _silent(state.summaries[name], turn)
+        state = happened(state, {"type": "evicted", "effort": name, "silent": silent})
     return state
 
 
@@ -69,19 +81,14 @@ def counted_down(state: Efforts, settings: Settings) -> Efforts:
     >>> counted_down(state, Settings(summary_eviction_threshold=20)).summaries
     {'a': {'last_referenced_turn': 5, 'leaves_in': 16}}
     """
-
-    def left(entry: Mapping[str, Any], threshold: int) -> int:
-        silent: int = state.turn - entry["last_referenced_turn"]
-        return max(0, threshold - silent)
-
     expanded = {
-        name: {**entry, "collapses_in": left(entry, settings.decay_threshold)}
+        name: {**entry, "collapses_in": _left(entry, settings.decay_threshold, state.turn)}
         for name, entry in state.expanded.items()
     }
     gone = due(state, settings, state.turn)
     summaries = dict[str, Mapping[str, Any]]()
     for name, entry in state.summaries.items():
-        turns = left(entry, settings.summary_eviction_threshold)
+        turns = _left(entry, settings.summary_eviction_threshold, state.turn)
         rest = {field: value for field, value in entry.items() if field != "due"}
         is_due = {"due": True} if name in gone else {}
         summaries[name] = {**rest, "leaves_in": turns, **is_due}

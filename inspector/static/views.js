@@ -261,7 +261,7 @@ async function historyOf(data, at, effort) {
   return steps.map((change, place) => {
     const said = details[place]?.messages.find((message) => message.type === "human")?.text;
     const mention = data.turns.find((turn) => turn.turn === change.turn)?.mentions.find((event) => event.effort === effort.id);
-    const why = change.type === "evicted" || (change.type === "collapsed" && change.auto) ? `${unmentioned(data, effort, change)}`
+    const why = change.type === "evicted" || (change.type === "collapsed" && change.auto) ? whyFaded(change)
       : [said ? `“${clipped(said, 120)}”` : "", change.type === "returned" && mention ? ` (${counted(mention)})` : ""].join("");
     return [turnLink(at, change.turn), stateOf(change.state), changed(change), why];
   });

@@ -73,19 +73,12 @@ function happened(event) {
   return [names.join(", ") || "memory", event.type];
 }
 
-const whyChanged = (event) => (event.type === "collapsed" && event.auto ? ", since nobody mentioned it" : "");
+// Why a log collapsed or a summary left the prompt.
+const whyFaded = (event) => `nobody mentioned it${event.silent ? ` for ${turns(event.silent)}` : ""}`;
+const whyChanged = (event) => (event.type === "collapsed" && event.auto ? `, since ${whyFaded(event)}` : "");
 
 const lastMention = (data, name, before) => d3.max(data.turns.flatMap((turn) =>
   turn.turn <= before && turn.mentions.some((event) => event.effort === name) ? [turn.turn] : []));
-
-// Why an effort left the prompt or its log collapsed: for how long nobody had mentioned it.
-function unmentioned(data, effort, change) {
-  const place = effort.changes.indexOf(change);
-  const touched = effort.changes.slice(0, place).filter((earlier) => earlier.type !== "collapsed" && earlier.type !== "evicted");
-  const entered = d3.max(touched.map((earlier) => earlier.turn));
-  const last = d3.max([lastMention(data, effort.id, change.turn), entered]);
-  return last == null ? "nobody mentioned it" : `nobody mentioned it for ${turns(change.turn - last)}, since turn ${last}`;
-}
 
 // A summary leaves together with others: when the plan changes, or five turns after it is due.
 // An open effort stays.
@@ -96,8 +89,8 @@ const leaving = (entry) => (entry.state === "open" ? "when it is concluded" : en
 function whyNow(data, effort, entry) {
   const change = effort.changes.at(-1);
   if (change.state === "open") return `${effort.id} is open since turn ${change.turn}: its turns are in the prompt as far as the budget goes.`;
-  if (change.state === "evicted") return `${effort.id} is not in the prompt any more. Its summary left in turn ${change.turn}, because ${unmentioned(data, effort, change)}. The archive has all of it: a mention of its name or keywords brings the summary back, and search finds it.`;
-  const why = change.type === "collapsed" && change.auto ? ` The log collapsed in turn ${change.turn}, because ${unmentioned(data, effort, change)}.` : "";
+  if (change.state === "evicted") return `${effort.id} is not in the prompt any more. Its summary left in turn ${change.turn}, because ${whyFaded(change)}. The archive has all of it: a mention of its name or keywords brings the summary back, and search finds it.`;
+  const why = change.type === "collapsed" && change.auto ? ` The log collapsed in turn ${change.turn}, because ${whyFaded(change)}.` : "";
   const where = change.state === "expanded" ? `The whole log of ${effort.id} is in the prompt since turn ${change.turn}.` : `${effort.id} is in the prompt with its summary.`;
   if (!entry || entry.state === "open") return `${where}${why}`;
   const next = change.state === "expanded" ? `It collapses ${leaving(entry)}`

@@ -99,6 +99,7 @@ class _EventFields(TypedDict, total=False):
     stale: bool
     anchor: dict[str, str]
     auto: bool
+    silent: _Turn
     total: _Turn
     day: str
     said: _Turn

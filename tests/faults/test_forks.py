@@ -83,20 +83,6 @@ def back_to(agent: Any, turn: int, after: str = "compress") -> RunnableConfig:
     raise LookupError((turn, after))
 
 
-def test_fork_of_a_fork(agent: Any, archive: SqlArchive) -> None:
-    """A fork of a fork sees the fork's turns before it left, and the trunk's before those."""
-    ask(agent, "one")
-    ask(agent, "two")
-    ask(agent, "three")
-    ask(agent, "other two", back_to(agent, 1))
-    middle = agent.get_state(THREAD).config
-    ask(agent, "other three")
-
-    forked = ask(agent, "third three", middle)
-
-    assert lineage(archive, forked) == ["one", "other two", "third three"]
-
-
 def test_every_tip_of_forks_of_forks_goes_on(agent: Any, archive: SqlArchive) -> None:
     """Forks at every depth, each from the one before, all go on, each with its own past alone."""
     ask(agent, "one")
@@ -158,19 +144,6 @@ def test_regenerated_answer(agent: Any, archive: SqlArchive, node: str) -> None:
     assert lineage(archive, found) == ["one", "open work", "next"]
     assert effort_in(archive, Session("", "t"), tip_in(found), "work") is not None
     assert not any(finding.fatal for finding in archive.verify(Session("", "t")))
-
-
-def test_repeated_id_beside_a_new_message(agent: Any, archive: SqlArchive) -> None:
-    """What comes in with the id of an older message edits that one, on a branch."""
-    first = ask(agent, "one")["messages"][0]
-    ask(agent, "two")
-    both = [HumanMessage("ONE", id=first.id), HumanMessage("three")]
-
-    found = agent.invoke({"messages": both}, THREAD)
-
-    assert lineage(archive, found) == ["ONE", "two", "three"]
-    assert found["messages"][0].text == "ONE"
-    assert len(archive.tips(Session("", "t"))) == 2
 
 
 @pytest.mark.parametrize("node", NODES)

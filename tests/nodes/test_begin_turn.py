@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
-from ebbtide.memory.errors import InputError
 from tests.agents import THREAD, talk
 
 pytestmark = pytest.mark.usefixtures("entry")
@@ -30,24 +29,3 @@ def test_repeated_message_ids(tmp_path: Path) -> None:
 
     assert chat.said(state) == ["one", "two"]
     assert [m.text for m in state["messages"]] == ["one", "first", "two", "second"]
-
-
-def test_nothing_new_is_an_error(tmp_path: Path) -> None:
-    """An input without a new message is an error that says what to pass, and changes nothing."""
-    chat = talk(tmp_path, ["hello", "again"])
-    chat.say("hi")
-
-    with pytest.raises(InputError, match="no new message"):
-        chat.agent.invoke({"messages": []}, THREAD)
-
-    assert chat.said(chat.say("hi again")) == ["hi", "hi again"]
-
-
-def test_run_without_a_checkpointer_is_a_session(tmp_path: Path) -> None:
-    """Without a checkpointer each run is a session of its own, with an id of its own."""
-    chat = talk(tmp_path, ["a", "b"], checkpointer=None)
-
-    first, second = chat.agent.invoke({"messages": "x"}), chat.agent.invoke({"messages": "x"})
-
-    assert len(chat.archive.sessions("")) == 2
-    assert first["memory"]["turn"] == second["memory"]["turn"] == 1

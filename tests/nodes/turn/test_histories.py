@@ -19,7 +19,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
-from ebbtide import InputError, Settings, TipNotFoundError, build_memory_graph, erase, restore
+from ebbtide import InputError, Settings, build_memory_graph, erase, restore
 from ebbtide.memory.messages import text
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call
@@ -407,21 +407,6 @@ def test_supervisor_that_calls_the_agent_twice(tmp_path: Path) -> None:
     chat.agent.invoke({"messages": []}, THREAD)
 
     assert branches(chat) == [[["Do it.", "First."], ["Once more.", "Second."]]]
-
-
-def test_another_archive_is_no_empty_memory(tmp_path: Path) -> None:
-    """A replica with its own archive raises, changes nothing, and the right one goes on."""
-    saver = InMemorySaver()
-    chat = talk(tmp_path / "right", ["1", "2", "3"], checkpointer=saver)
-    chat.say_all(("One.", "Two."))
-    other = talk(tmp_path / "wrong", lambda _: "No.", checkpointer=saver)
-
-    with pytest.raises(TipNotFoundError):
-        other.say("Three?")
-
-    assert other.archive.sessions("") == ()
-    chat.say("Three.")
-    assert branches(chat) == [[*OLD[:2], ["Three?", "Three.", "3"]]]
 
 
 def test_history_of_another_agent_is_adopted(tmp_path: Path) -> None:

@@ -9,15 +9,14 @@ from langgraph.runtime import ExecutionInfo, Runtime, ServerInfo
 from langgraph_sdk.auth.types import BaseUser, StudioUser
 
 from ebbtide import build_memory_graph
-from ebbtide.memory.efforts import happened
 from ebbtide.memory.errors import InputError
 from ebbtide.memory.history import id_digest
 from ebbtide.memory.settings import Settings
-from ebbtide.memory.turn import ANONYMOUS, Session, StoredTurn, Tip
+from ebbtide.memory.turn import ANONYMOUS, Session
 from ebbtide.nodes.turn.session import session_of
 from ebbtide.nodes.turn.state import TurnState, efforts_of, repacked, unpacked
 from ebbtide.nodes.turn.turn import running, turn_to_store
-from ebbtide.nodes.turn.updates import commit_update, efforts_update, tip_of
+from ebbtide.nodes.turn.updates import efforts_update
 from ebbtide.testing import InMemoryArchive, ScriptedModel
 from tests.doubles import call
 
@@ -77,28 +76,6 @@ def test_the_user_of_a_server_cannot_be_chosen() -> None:
     here: Runtime[Settings] = Runtime(server_info=server, execution_info=runtime().execution_info)
 
     assert session_of({}, here, ANN).user == "dan"
-
-
-def test_a_new_state_has_committed_nothing() -> None:
-    """The tip of an empty state is that of an empty session."""
-    assert tip_of({}) == Tip()
-
-
-def test_a_commit_is_found_again_in_the_state() -> None:
-    """What a commit puts into the state is the tip that the next one goes on from."""
-    turn = StoredTurn(2, (), "", id="id", parent="parent")
-    update: Any = commit_update(turn)
-
-    assert tip_of(update) == turn.tip
-    assert update["events"] == []
-
-
-def test_efforts_come_back_as_they_were() -> None:
-    """What is put into the state is what is read from it; the turn is counted elsewhere."""
-    efforts = happened(efforts_of({"turn": 3}), {"type": "opened", "effort": "a"})
-    state: Any = {"turn": 3, **efforts_update(efforts)}
-
-    assert efforts_of(state) == efforts
 
 
 @pytest.mark.parametrize(
