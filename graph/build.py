@@ -34,9 +34,8 @@ from ..nodes.turn.state import (
     TurnState,
     extended,
     repacked,
-    unpacked,
 )
-from ..nodes.turn.turn import corrected
+from ..nodes.turn.turn import read_state
 from .entry import entered
 from .hand_over import leaving
 
@@ -185,10 +184,8 @@ class Node(Runnable[Any, Any]):
         return repacked(update, self._parts, state, runtime.context)
 
     def _read(self, values: Any) -> tuple[TurnState, Runtime[Settings]]:
-        runtime, state = get_runtime(Settings), unpacked(values, self._parts.secret)
-        if not state.get("memory"):
-            state = corrected(state, runtime, self._parts)
-        return state, runtime
+        runtime = get_runtime(Settings)
+        return read_state(values, runtime, self._parts), runtime
 
 
 def _last_round(messages: Sequence[BaseMessage]) -> tuple[AIMessage, list[ToolMessage]]:

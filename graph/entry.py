@@ -54,19 +54,20 @@ def entered(
     update, chosen = without_reserved(given), ensure_config(config)["configurable"]
     user = user_of(resolve(context, parts.settings), chosen)
     session, archive = Session(user, clean(str(chosen.get("thread_id")))), parts.archive
-    named = named_user(archive, user)
+    own = archive.keyed_digest(f"user {user}")
+    named: RunnableConfig = {"metadata": {_USER: own}}
+    writer = found.metadata.get(_USER) if found else None
     goes_on = bool(chosen.get("checkpoint_id")) or not isinstance(update, Mapping)
-    is_of_others = found is not None and is_of_another(found.metadata, archive, user)
+    is_of_others = writer not in {None, own}
     is_refused = is_of_others and goes_on
     # The archive is asked when the turn begins; before it where the checkpoint does not say.
-    is_named = found is not None and names_user(found.metadata, archive, user)
-    is_known = is_named and not chosen.get("checkpoint_id")
+    is_known = writer == own and not chosen.get("checkpoint_id")
     if "thread_id" in chosen and (
         is_refused or (not is_known and archive.load(session, Tip()).owner == "other")
     ):
         raise SessionNotFoundError(session.thread)
     left: list[BaseMessage] = []
-    if found is not None and is_of_others:
+    if is_of_others:
         left, found = [RemoveMessage(id=REMOVE_ALL_MESSAGES)], None
     elif found is not None and not goes_on:
         left = left_messages(found)
@@ -80,26 +81,16 @@ def entered(
     there = {REMOVE_ALL_MESSAGES, *(one.id for one in earlier)}
     messages = [one for one in said if one.type != "remove" or one.id in there]
     if not messages and (is_of_others or not left):
-        state = unpacked(values)
+        state = unpacked(values, parts.secret)
         if is_all_answered(state, view_at(archive, session, tip_of(state))):
             raise InputError(len(state.get("messages", [])))
     return {**update, "messages": [*left, *messages]}, named
 
 
-def named_user(archive: Archive, user: str) -> RunnableConfig:
-    """Return a config whose metadata names a user, by a digest that only the archive can tell."""
-    return {"metadata": {_USER: archive.keyed_digest(f"user {user}")}}
-
-
 def is_of_another(metadata: Mapping[str, Any] | None, archive: Archive, user: str) -> bool:
     """Tell whether another user's run wrote a checkpoint; one of no run is anybody's."""
-    return bool(metadata and _USER in metadata) and not names_user(metadata, archive, user)
-
-
-def names_user(metadata: Mapping[str, Any] | None, archive: Archive, user: str) -> bool:
-    """Tell whether a run of this user wrote a checkpoint."""
-    own = archive.keyed_digest(f"user {user}")
-    return bool(metadata and metadata.get(_USER) == own)
+    writer = (metadata or {}).get(_USER)
+    return writer not in {None, archive.keyed_digest(f"user {user}")}
 
 
 def input_messages(given: Any) -> list[BaseMessage] | None:

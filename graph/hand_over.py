@@ -13,7 +13,8 @@ from ..nodes.detect_references import detect_references
 from ..nodes.persist import persist
 from ..nodes.turn.langchain_messages import closed
 from ..nodes.turn.parts import AgentParts
-from ..nodes.turn.state import TurnState, state_after, unpacked, updated
+from ..nodes.turn.state import TurnState, state_after, updated
+from ..nodes.turn.turn import read_state
 
 
 def leaving(parts: AgentParts) -> Leaving:
@@ -21,7 +22,7 @@ def leaving(parts: AgentParts) -> Leaving:
 
     def left(request: ToolCallRequest, result: Any) -> None:
         if hands_over(result):
-            state = unpacked(request.state, parts.secret)
+            state = read_state(request.state, request.runtime, parts)
             hand_over(state, request.runtime, request.tool_call, result, parts=parts)
 
     return left

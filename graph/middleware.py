@@ -52,8 +52,8 @@ from ..nodes.turn.arrivals import new_messages, unarchived
 from ..nodes.turn.langchain_messages import messages_in_state
 from ..nodes.turn.parts import AgentParts
 from ..nodes.turn.session import session_of
-from ..nodes.turn.state import TurnState, repacked, state_after, unpacked, updated
-from ..nodes.turn.turn import archive_left_rounds, corrected, running
+from ..nodes.turn.state import TurnState, repacked, state_after, updated
+from ..nodes.turn.turn import archive_left_rounds, read_state, running
 from ..nodes.turn.updates import is_running
 from .agent import build_memory_graph, tool_parts
 from .agent_state import (
@@ -321,10 +321,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     def _read(self, values: Mapping[str, Any], runtime: Any) -> TurnState:
         """Return the state with the running turn whole."""
-        state = unpacked(values, self._initial.secret)
-        if not state.get("memory"):
-            state = corrected(state, runtime, self._initial)
-        return whole_turn(state, values)
+        return whole_turn(read_state(values, runtime, self._initial), values)
 
     def _repacked(
         self, update: Mapping[str, Any], before: TurnState, runtime: Runtime[Any]

@@ -64,7 +64,8 @@ def begin_turn(
         return {"messages": Overwrite(kept_in_state(archive, session, messages))}
     before, arrived, settled = _finish_earlier_run(state, runtime, parts, seen, window)
     view = seen.at(Tip(settled["number"], settled["tip"]))
-    efforts = _efforts_at_start(updated(before, settled), arrived, state)
+    cleared = _is_cleared(state, arrived)
+    efforts = _efforts_at_start(updated(before, settled), arrived, cleared=cleared)
     if efforts.turn == 1 + before.get("adopted", 0):
         question = "\n".join(map(text, arrived.new))
         efforts = parts.surfaced(efforts, seen.at(Tip()), question, runtime)
@@ -150,20 +151,17 @@ def _is_cleared(state: TurnState, arrived: Arrival) -> bool:
     return bool(state.get("number") and known and not arrived.turns) and numbers == {None}
 
 
-def _efforts_at_start(state: TurnState, arrived: Arrival, given: TurnState) -> Efforts:
-    """Return the efforts' state as the next turn begins, with the banners that begin it.
-
-    `given` is the state as it was when the run began.
-    """
+def _efforts_at_start(state: TurnState, arrived: Arrival, *, cleared: bool) -> Efforts:
+    """Return the efforts' state as the next turn begins, with the banners that begin it."""
     efforts = replace(efforts_of(state), turn=state["number"] + 1, banners=())
     adopted, unseen = state.get("adopted", 0), state.get("unseen")
     if adopted:
         efforts = happened(efforts, {"type": "adopted", "turns": adopted})
-    elif unseen:
-        line = banner_of("unseen", turns=unseen.turn, branch=unseen.id[:SHORT_ID])
-        efforts = replace(efforts, banners=(line,))
-    banners = [*efforts.banners, *correction(state)]
-    if _is_cleared(given, arrived):
+    banners = [*efforts.banners]
+    if unseen and not adopted:
+        banners.append(banner_of("unseen", turns=unseen.turn, branch=unseen.id[:SHORT_ID]))
+    banners += correction(state)
+    if cleared:
         banners.append(banner_of("cleared"))
     if state.get("lost"):
         banners.append(banner_of("lost"))

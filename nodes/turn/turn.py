@@ -183,6 +183,12 @@ def corrected(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -
     return updated(state, {"banners": [*banners]})
 
 
+def read_state(values: Mapping[str, Any], runtime: Any, parts: AgentParts) -> TurnState:
+    """Return the state as nodes read it, put right if somebody edited it."""
+    state = unpacked(values, parts.secret)
+    return state if state.get("memory") else corrected(state, runtime, parts)
+
+
 def running(state: TurnState) -> list[BaseMessage]:
     """Return the messages of the running turn; raise `InputError` if an edit removed them all."""
     messages: list[BaseMessage] = [*state["messages"]]
