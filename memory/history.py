@@ -45,20 +45,25 @@ class Place(NamedTuple):
 def sign(message: BaseMessage) -> str:
     """Return a digest of who says what: role, name, content, calls and the call that is answered.
 
-    A result of a memory tool is told by its call alone, as it quotes what may be erased since.
+    Of an answer its text counts alone, as clients send it back without the agent's name and without
+    thoughts, of a memory tool's result the call, as it quotes what may be erased since.
 
-    >>> from langchain_core.messages import HumanMessage
-    >>> sign(HumanMessage("hi", id="1")) == sign(HumanMessage("hi"))
+    >>> from langchain_core.messages import AIMessage
+    >>> blocks = [{"type": "text", "text": "Hi"}]
+    >>> sign(AIMessage("Hi", id="1", name="helper")) == sign(AIMessage(blocks))
     True
     """
     kind, name, content = message.type, message.name, message.content
     called: list[Any] = []
     if kind == "ai":
         called = [(call.get("name"), call.get("args"), call.get("id")) for call in calls(message)]
+        name, content = None, str(message.text).strip()
     elif kind == "tool":
         name, content = None, "" if name in MEMORY_TOOLS else content
     if isinstance(content, list):
         content = [without_id(block) for block in without_facts(referring(content))]
+        if all(isinstance(block, str) or block.keys() == {"type", "text"} for block in content):
+            content = str(message.text)
     answered = getattr(message, "tool_call_id", None)
     try:
         return fingerprint([kind, name or "", content or "", called, answered], 12)
@@ -121,52 +126,67 @@ def align(
     """
     if not messages:
         return {}
-    first = max(1, last - READ + 1)
-    places = _matched(messages, read(range(first, last + 1)), whole=whole)
+    first, signs = max(1, last - READ + 1), [*map(sign, messages)]
+    places = _matched(messages, signs, read(range(first, last + 1)), whole=whole)
     while first > 1 and places and min(places) > 0:
         begin = min(places)
         if places[begin].turn.number > first:
             break
         older = range(max(1, first - READ), first)
-        earlier = _matched(messages[:begin], read(older), whole=whole)
-        if begin - 1 not in earlier:
+        turns = read(older)
+        # They end where the others begin, so that no more messages than these can match.
+        start = max(0, begin - 2 * sum(len(turn.messages) for turn in turns))
+        earlier = _matched(messages[start:begin], signs[start:begin], turns, whole=whole)
+        if begin - 1 - start not in earlier:
             break
-        places, first = {**earlier, **places}, older[0]
+        places |= {at + start: place for at, place in earlier.items()}
+        first = older[0]
     return places
 
 
 def _matched(
-    messages: Sequence[BaseMessage], turns: Sequence[StoredTurn], *, whole: bool
+    messages: Sequence[BaseMessage],
+    signs: Sequence[str],
+    turns: Sequence[StoredTurn],
+    *,
+    whole: bool,
 ) -> dict[int, Place]:
-    """Return the places of the messages that match those of turns.
+    """Return the places of the messages that match those of turns; `signs` are theirs.
 
     An id that both have once tells which message it is, whatever it says now. Of others, runs count
-    that hold an answer or two messages, and what stands behind a match in another one's place.
+    that hold an answer or two messages, and what stands behind a match in another one's place. Of
+    equal runs the newest count.
     """
     archived = [(turn, at) for turn in turns for at in range(len(turn.messages))]
     stored = as_users_see([turn.messages[at] for turn, at in archived])
+    said = [*map(sign, stored)]
     there, here = (Counter((m.type, m.id) for m in some if m.id) for some in (stored, messages))
     once = {key for key, times in there.items() if times == here[key] == 1}
-
-    def symbols(some: Sequence[BaseMessage]) -> list[Any]:
-        keys = [(message.type, message.id) for message in some]
-        return [k if k in once else sign(m) for k, m in zip(keys, some, strict=True)]
-
-    before, now = symbols(stored), symbols(messages)
-    matcher = SequenceMatcher(None, before, now, autojunk=False)
-    same = {j + n: i + n for i, j, size in matcher.get_matching_blocks() for n in range(size)}
-    same |= {at: before.index(key) for at, key in enumerate(now) if key in once}
+    before: list[Any] = [*said]
+    known = {(m.type, m.id): at for at, m in enumerate(stored) if (m.type, m.id) in once}
+    now: list[Any] = [*signs]
+    for at, place in ((at, known.get((m.type, m.id))) for at, m in enumerate(messages)):
+        if place is not None:
+            before[place] = now[at] = place
+    matcher = SequenceMatcher(None, before[::-1], now[::-1], autojunk=False)
+    same = dict[int, int]()
+    i = j = 0
+    gaps = list[tuple[int, int, int, int]]()
+    for back_i, back_j, size in (*matcher.get_matching_blocks()[-2::-1], (0, 0, 0)):
+        begin, until = len(before) - back_i - size, len(now) - back_j - size
+        gaps.append((i, begin, j, until))
+        same |= {until + n: begin + n for n in range(size)}
+        i, j = begin + size, until + size
+    same |= {at: place for at, place in enumerate(now) if isinstance(place, int)}
     for run in _runs(sorted(same)):
-        if len(run) == 1 and now[run[0]] not in once and messages[run[0]].type not in MADE_HERE:
+        is_told = len(run) > 1 or isinstance(now[run[0]], int)
+        if not is_told and messages[run[0]].type not in MADE_HERE:
             del same[run[0]]
-    for kind, i, end, j, until in matcher.get_opcodes():
+    for i, end, j, until in gaps:
         types = [[message.type for message in some] for some in (stored[i:end], messages[j:until])]
-        if kind == "replace" and types[0] == types[1] and (j - 1 in same or (whole and not j)):
+        if types[0] == types[1] and (j - 1 in same or (whole and not j)):
             same |= {at: i + at - j for at in range(j, until) if at not in same}
-    places = {}
-    for at, place in same.items():
-        places[at] = Place(*archived[place], sign(messages[at]) != sign(stored[place]))
-    return places
+    return {at: Place(*archived[place], signs[at] != said[place]) for at, place in same.items()}
 
 
 def _runs(numbers: Sequence[int]) -> list[list[int]]:

@@ -14,6 +14,7 @@ from ...memory.history import (
     boundaries,
     edits_of,
     entries,
+    id_digest,
     numbers_of,
     question_start,
 )
@@ -86,7 +87,9 @@ def _of_known(past: Sequence[BaseMessage], state: TurnState, view: ArchiveView) 
     numbers, digests = numbers_of(past, known), {own: said for own, said, _ in known}
     oldest = next((number for number in numbers if number is not None), None)
     first = 0 if oldest is None else numbers.index(oldest)
-    if len(known) >= KNOWN and not state.get("whole"):  # older ones are not on the list
+    there = {id_digest(message.id) for message in state.get("messages", ())}
+    if len(known) >= KNOWN and not state.get("whole") and digests.keys() <= there:
+        # Older ones are not on the list.
         numbers[:first] = [oldest] * first
     said = {at: entries([message], 0)[0] for at, message in enumerate(past) if at >= first}
     edited = [at for at, (own, digest, _) in said.items() if digests.get(own, digest) != digest]
@@ -224,6 +227,6 @@ def results_of_client(state: TurnState) -> list[BaseMessage]:
     calls = asking.tool_calls if isinstance(asking, AIMessage) else []
     names = {call["id"]: call["name"] for call in calls}
     results = [message for message in sent if isinstance(message, ToolMessage)]
-    if not results or any(result.tool_call_id not in names for result in results):
+    if {*names} != {result.tool_call_id for result in results}:
         return []
     return [with_tool_name(accepted(one), names[one.tool_call_id]) for one in results]

@@ -519,7 +519,9 @@ def digest_of(state: Mapping[str, Any], secret: bytes) -> str:
     with another digest is no error: it is checked and put right.
     """
     try:
-        written = json.dumps({key: state[key] for key in _ORDER[:-1] if key in state})
+        written = json.dumps(
+            {key: state[key] for key in _ORDER[:-1] if key in state}, sort_keys=True
+        )
     except (TypeError, ValueError, RecursionError):
         return ""
     return hmac.digest(secret, written.encode(), "sha256").hex()[:_DIGITS]
@@ -550,13 +552,12 @@ def unpacked(state: Mapping[str, Any], secret: bytes = b"") -> TurnState:
     bookkeeping.pop("memory", None)
     wrong = list[Path]()
     turn, persisted = edited.get("turn", 0), bookkeeping.get("number")
-    is_wrong = type(turn) is not int or turn not in {persisted, (persisted or 0) + 1}
-    if "turn" in edited and persisted is not None and is_wrong:
-        # Whatever stands there, it is the last turn or the running one.
-        newest = max((number for *_, number in bookkeeping.get("known", ())), default=0)
-        if turn and turn == newest:
+    newest = max((number for *_, number in bookkeeping.get("known", ())), default=0)
+    if "turn" in edited and persisted is not None:
+        # Whatever stands there, it is the running turn if that is known, else the last one.
+        if turn and turn == newest and turn not in {persisted, persisted + 1}:
             bookkeeping["number"] = turn - 1
-        else:
+        elif turn != persisted + (newest > persisted) or type(turn) is not int:
             turn = persisted + (newest > persisted)
             edited, wrong = {**edited, "turn": turn}, [("turn",)]
     memory, faults = valid(edited, Memory, turn if type(turn) is int else 0)
