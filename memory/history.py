@@ -27,6 +27,9 @@ MADE_HERE = frozenset({"ai", "tool"})
 KNOWN = 64
 """Messages of a state, the newest, that the bookkeeping knows: under 3 KB of each checkpoint."""
 
+_NEWEST = 48
+"""Messages of a longer turn that are known beside what was asked in it."""
+
 READ = 50
 """Archived turns that messages are matched with at once."""
 
@@ -77,8 +80,12 @@ def id_digest(message_id: str | None) -> str:
 
 
 def entries(messages: Sequence[BaseMessage], turn: int) -> list[list[Any]]:
-    """Return what the bookkeeping keeps of messages of a turn."""
-    return [[id_digest(message.id), sign(message), turn] for message in messages]
+    """Return what the bookkeeping keeps of a turn: of a long one what was asked, and the newest."""
+    kept = [*messages]
+    if len(kept) > KNOWN:
+        asked = [message for message in kept[:-_NEWEST] if message.type not in MADE_HERE]
+        kept = [*asked[: KNOWN - _NEWEST], *kept[-_NEWEST:]]
+    return [[id_digest(message.id), sign(message), turn] for message in kept]
 
 
 def known_of(turns: Mapping[int, Sequence[BaseMessage]]) -> Known:
@@ -90,6 +97,19 @@ def numbers_of(messages: Sequence[BaseMessage], known: Known) -> list[int | None
     """Return for each message the turn that has its id, None where none is known."""
     turns = {own: turn for own, _, turn in known}
     return [turns.get(id_digest(m.id)) if turns and m.id else None for m in messages]
+
+
+def in_long_turns(numbers: Sequence[int | None], known: Known) -> list[int | None]:
+    """Return the turns of messages with those of long turns, of which not all are known.
+
+    >>> in_long_turns([1, None, 1, None], [["", "", 1]] * KNOWN)
+    [1, 1, 1, None]
+    """
+    found, times = [*numbers], Counter(number for *_, number in known)
+    for number in (number for number, n in times.items() if n >= KNOWN and number in found):
+        first, last = found.index(number), len(found) - found[::-1].index(number)
+        found[first:last] = [number] * (last - first)
+    return found
 
 
 def boundaries(

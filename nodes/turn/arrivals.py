@@ -15,6 +15,7 @@ from ...memory.history import (
     edits_of,
     entries,
     id_digest,
+    in_long_turns,
     numbers_of,
     question_start,
 )
@@ -84,7 +85,8 @@ def _parts(
 def _of_known(past: Sequence[BaseMessage], state: TurnState, view: ArchiveView) -> Arrival:
     """Tell the messages apart up to the last known one: what nobody knows there is new."""
     known = state.get("known", ())
-    numbers, digests = numbers_of(past, known), {own: said for own, said, _ in known}
+    numbers = in_long_turns(numbers_of(past, known), known)
+    digests = {own: said for own, said, _ in known}
     oldest = next((number for number in numbers if number is not None), None)
     first = 0 if oldest is None else numbers.index(oldest)
     there = {id_digest(message.id) for message in state.get("messages", ())}

@@ -364,6 +364,24 @@ def test_history_without_tools_is_known(tmp_path: Path) -> None:
     assert [len(turn.messages) for turn in chat.turns(state)] == [4, 2]
 
 
+@pytest.mark.parametrize("where", ["graph", "middleware"])
+@pytest.mark.parametrize("more", [[], [NEW]])
+def test_edit_of_the_question_of_a_long_turn(
+    tmp_path: Path, where: str, more: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is known, however many rounds follow it: it is an edit, or asked again."""
+    monkeypatch.setattr("tests.agents.entry", where)
+    script = [*(call("look_up", what=str(n)) for n in range(40)), "Done.", "4"]
+    chat = talk(tmp_path, script, tools=[look_up], checkpointer=InMemorySaver())
+    state = chat.say("Look all of it up.")
+    (question,) = changed(state["messages"][:1], 0)
+
+    after = chat.agent.invoke({"messages": [question, *more]}, THREAD)
+
+    assert chat.said(after) == (["Edited.", "New."] if more else ["Look all of it up.", "Edited."])
+    assert [len(turn.messages) for turn in chat.turns(after)] == [82, 2]
+
+
 def test_parent_goes_back_and_on(tmp_path: Path) -> None:
     """An older checkpoint goes on beside what was said, and both tips can be gone on from."""
     chat = parent(tmp_path, lambda _: "OK.")
