@@ -27,8 +27,8 @@ MADE_HERE = frozenset({"ai", "tool"})
 KNOWN = 64
 """Messages of a state, the newest, that the bookkeeping knows: under 3 KB of each checkpoint."""
 
-_NEWEST = 48
-"""Messages of a longer turn that are known beside what was asked in it."""
+_ASKED = 16
+"""Messages of users in a longer turn that are known beside its newest ones."""
 
 READ = 50
 """Archived turns that messages are matched with at once."""
@@ -81,10 +81,8 @@ def id_digest(message_id: str | None) -> str:
 
 def entries(messages: Sequence[BaseMessage], turn: int) -> list[list[Any]]:
     """Return what the bookkeeping keeps of a turn: of a long one what was asked, and the newest."""
-    kept = [*messages]
-    if len(kept) > KNOWN:
-        asked = [message for message in kept[:-_NEWEST] if message.type not in MADE_HERE]
-        kept = [*asked[: KNOWN - _NEWEST], *kept[-_NEWEST:]]
+    asked = [message for message in messages[:-KNOWN] if message.type not in MADE_HERE][:_ASKED]
+    kept = [*asked, *messages[max(0, len(messages) - KNOWN + len(asked)) :]]
     return [[id_digest(message.id), sign(message), turn] for message in kept]
 
 
