@@ -89,10 +89,10 @@ def _of_known(past: Sequence[BaseMessage], state: TurnState, view: ArchiveView) 
     digests = {own: said for own, said, _ in known}
     oldest = next((number for number in numbers if number is not None), None)
     first = 0 if oldest is None else numbers.index(oldest)
-    there = {id_digest(message.id) for message in state.get("messages", ())}
-    if len(known) >= KNOWN and not state.get("whole") and digests.keys() <= there:
-        # Older ones are not on the list.
-        numbers[:first] = [oldest] * first
+    if len(known) >= KNOWN and not state.get("whole"):
+        there = {id_digest(message.id) for message in state.get("messages", ())}
+        if digests.keys() <= there:  # older ones are not on the list
+            numbers[:first] = [oldest] * first
     said = {at: entries([message], 0)[0] for at, message in enumerate(past) if at >= first}
     edited = [at for at, (own, digest, _) in said.items() if digests.get(own, digest) != digest]
     edits: dict[int, dict[int, BaseMessage]] = {}

@@ -164,9 +164,9 @@ def state_at(archive: Archive, session: Session, tip: Tip, window: int) -> TurnS
 def recovered(state: TurnState, seen: ArchiveView, window: int) -> TurnState:
     """Return the state of a run; `seen` is the view of its tip.
 
-    A state without memory goes on from the archived turn that its
-    messages end, one whose turn the user does not have from the newest of its session. Raises
-    `TipNotFoundError` if it is of another archive.
+    A state without memory goes on from the archived turn that its messages end, one whose turn the
+    user does not have from the newest of its session. Raises `TipNotFoundError` if it is of another
+    archive.
     """
     tip, archive, session = tip_of(state), seen.archive, seen.session
     if (found := seen.past.tip) is not None:
@@ -194,29 +194,28 @@ def remembered(state: TurnState, archive: Archive, session: Session, window: int
     """
     given: list[BaseMessage] = [*state.get("messages", [])]
     messages = [m if m.id else m.model_copy(update={"id": str(uuid4())}) for m in given]
-    sent = messages[: asked_from(messages)]
-    if (end := _end(sent, archive, session)) is not None:
+    sent, newest = messages[: asked_from(messages)], archive.load(session)
+    if sent and newest.tip and (end := _end(sent, archive, session, newest.tip)) is not None:
         tip, places = end
         known = [_entry_of(messages[at], place) for at, place in sorted(places.items())]
         memory = memory_at(archive, session, tip)
         return updated(memory, {"messages": messages, "known": known, "whole": True})
-    if (noted := archive.load(session).reseed) is not None:
-        before = state_at(archive, session, noted, window)
+    if newest.reseed is not None:
+        before = state_at(archive, session, newest.reseed, window)
         return updated(before, {"messages": [*before["messages"], *messages]})
-    newest = None if sent else archive.load(session).tip
     state = updated(state, {"messages": messages})
-    return updated(state, {"unseen": newest}) if newest else state
+    return state if sent or newest.tip is None else updated(state, {"unseen": newest.tip})
 
 
 def _end(
-    sent: Sequence[BaseMessage], archive: Archive, session: Session
+    sent: Sequence[BaseMessage], archive: Archive, session: Session, newest: Tip
 ) -> tuple[Tip, dict[int, Place]] | None:
     """Return the turn that a history ends, and the places of its messages; None for no turn.
 
     The newest branch comes first, then those that have a turn with the end of one of the messages.
     Erased turns and commands that follow the turn are of its past too.
     """
-    newest, best = archive.load(session).tip if sent else None, dict[int, Place]()
+    best = dict[int, Place]()
     tip, most = newest, (-1, 0)
     for end in _branches(sent, archive, session, newest):
         past = archive.load(session, end)
@@ -230,17 +229,16 @@ def _end(
         tip = end if is_end else last.tip
         if [*range(min(same), len(sent))] == sorted(same):
             break
-    return (tip, best) if tip and best else None
+    return (tip, best) if best else None
 
 
 def _branches(
-    sent: Sequence[BaseMessage], archive: Archive, session: Session, newest: Tip | None
+    sent: Sequence[BaseMessage], archive: Archive, session: Session, newest: Tip
 ) -> Iterator[Tip]:
-    if newest is not None:
-        yield newest
-        marks = [mark([message]) for message in stored_form(sent)]
-        ends = archive.ended(session, [*dict.fromkeys(marks)])
-        yield from islice((tip for _, tip in ends), _BRANCHES)
+    yield newest
+    marks = [mark([message]) for message in stored_form(sent)]
+    ends = archive.ended(session, [*dict.fromkeys(marks)])
+    yield from islice((tip for _, tip in ends), _BRANCHES)
 
 
 def _entry_of(message: BaseMessage, place: Place) -> list[Any]:
