@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 import typer
 
 from ..graph.erase.erase import delete_session
-from ..memory.archive.copy import Moved, copy
+from ..memory.archive.copy import Copied, copy
 from ..memory.archive.export import export_folder, export_markdown
 from ..memory.archive.protocol import Archive, Finding
 from ..memory.archive.sql import SqlArchive
@@ -183,16 +183,16 @@ def duplicate(
         _print_total(copy(original, copied, _print_session))
 
 
-def _print_session(session: Moved) -> None:
+def _print_session(session: Copied) -> None:
     state = _counted(session.turns, "turn") if session.fresh else "there already"
     typer.echo(in_line(f"{session.session.user_label}: {session_label(session.session)}: {state}"))
 
 
-def _print_total(moved: tuple[Moved, ...]) -> None:
-    fresh = [session for session in moved if session.fresh]
+def _print_total(copied: tuple[Copied, ...]) -> None:
+    fresh = [session for session in copied if session.fresh]
     turns = _counted(sum(session.turns for session in fresh), "turn")
     sessions = _counted(len(fresh), "session")
-    typer.echo(f"{sessions} with {turns} copied, {len(moved) - len(fresh)} there already")
+    typer.echo(f"{sessions} with {turns} copied, {len(copied) - len(fresh)} there already")
 
 
 def _counted(number: int, noun: str) -> str:

@@ -21,8 +21,7 @@ from ..memory.metrics import MEANINGS, Cost, Report, report
 from ..memory.names import session_label
 from ..memory.settings import Settings
 from ..memory.transcript import clipped, first_words
-from ..memory.turn import Session, Tip
-from ..memory.view import every_commit
+from ..memory.turn import Session
 from .home import AnySession, ConfigFile, Json, MemoryId, RequiredUser, Root, User, configured
 from .printable import discreet, in_line, print_json, printable
 from .screen import fitted
@@ -146,7 +145,7 @@ def stats(  # noqa: PLR0913 (the options of a command)
 
 
 def _report(archive: Archive, session: Session) -> Report:
-    return report([*every_commit(archive, session, archive.load(session).tip or Tip())])
+    return report([*archive.load(session).every_commit()])
 
 
 def _data(archive: Archive, session: Session, prices: Sequence[float] | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
-from ..memory.archive.protocol import Archive, every_effort
+from ..memory.archive.protocol import Archive
 from ..memory.archive.search import find
 from ..memory.context.plan import Plan
 from ..memory.dates import When, stamp
@@ -31,7 +31,7 @@ from ..memory.tokens import exact
 from ..memory.tools.search_efforts import meaning_of, search_efforts
 from ..memory.transcript import excerpted, first_words, speaker, visible_text
 from ..memory.turn import Event, Session, StoredTurn, Tip
-from ..memory.view import every_commit, fences_of, view_at
+from ..memory.view import fences_of, view_at
 from .branches import branches
 from .standing import standing
 
@@ -69,7 +69,7 @@ def overview(
     Without a `tip` it is the newest branch. Raises `SessionNotFoundError`.
     """
     tip = seen_from(archive, session, tip)
-    commits = [*every_commit(archive, session, tip)]
+    commits = [*archive.load(session, tip).every_commit()]
     metrics = report(commits)
     baselines = {turn.turn: turn for turn in metrics.turns}
     talked = [stored for stored in commits if stored.status != "command"]
@@ -244,7 +244,7 @@ def _efforts(
     archive: Archive, session: Session, tip: Tip, commits: Sequence[StoredTurn]
 ) -> list[dict[str, Any]]:
     """Return the efforts with the turns at which their state changed, in order of appearance."""
-    known = {effort.id: effort for effort in every_effort(archive, session, tip)}
+    known = {effort.id: effort for effort in archive.load(session, tip).every_effort()}
     steps: dict[str, list[dict[str, Any]]] = {}
     for turn in commits:
         for place, event in enumerate(turn.events):

@@ -25,7 +25,7 @@ from ..memory.settings import Settings
 from ..memory.tokens import REPLY_OVERHEAD, count_message, count_tools, exact
 from ..memory.transcript import role, speaker
 from ..memory.turn import Event, Session, StoredTurn, Tip, memberships
-from ..memory.view import every_commit, every_turn, fences_of, view_at
+from ..memory.view import fences_of, view_at
 from ..nodes.turn.state import TurnState, efforts_of
 from ..nodes.turn.turn import memory_at
 
@@ -118,7 +118,7 @@ def _context(
     plan = _plan(archive, session, before, event)
     said: list[BaseMessage] = []
     if plan.application or plan.todos:
-        said = [m for one in every_turn(archive, session, before) for m in one.messages]
+        said = [m for one in archive.load(session, before).every_turn() for m in one.messages]
     said += messages
     args = (call.get("args") for one in said for call in calls(one))
     lists = (open_todos(one.get("todos")) for one in args if isinstance(one, Mapping))
@@ -198,7 +198,7 @@ def _stored_last(
     first = archive.load(session, turn.tip).turns([1])
     for one in (turn, *first):
         yield from _of(one)
-    for one in reversed([*every_commit(archive, session, turn.tip)]):
+    for one in reversed([*archive.load(session, turn.tip).every_commit()]):
         yield from _of(one)
 
 

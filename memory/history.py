@@ -111,18 +111,18 @@ def in_long_turns(numbers: Sequence[int | None], known: Known) -> list[int | Non
 
 
 def boundaries(
-    messages: Sequence[BaseMessage], known: Known, turn: int, persisted: int
+    messages: Sequence[BaseMessage], known: Known, turn: int, number: int
 ) -> tuple[int, int]:
     """Return where the turn that broke off begins, and where what is new does.
 
-    New is what follows the last known message. Of a turn that broke off all belongs to it that an
-    agent adds itself.
+    New is what follows the last known message; `number` is that of the newest committed turn. Of a
+    turn that broke off all belongs to it that an agent adds itself.
     """
     numbers = numbers_of(messages, known)
-    committed = (at for at, n in enumerate(numbers, 1) if n is not None and n <= persisted)
+    committed = (at for at, n in enumerate(numbers, 1) if n is not None and n <= number)
     begin = end = max(committed, default=0)
-    if turn > persisted:
-        own = [at for at, number in enumerate(numbers) if number == turn]
+    if turn > number:
+        own = [at for at, n in enumerate(numbers) if n == turn]
         begin, end = (own[0], own[-1] + 1) if own else (begin, begin)
         made = takewhile(lambda message: message.type in MADE_HERE, messages[end:])
         end += len([*made])

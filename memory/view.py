@@ -1,7 +1,7 @@
 """The archive as one state sees it, with the running turn on top."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 
@@ -20,10 +20,6 @@ from .spans import narrowed
 from .tokens import TokenCounter
 from .transcript import entries, excerpted
 from .turn import Event, Session, StoredTurn, Tip
-
-_CHUNK = 200
-"""Turns read in one query, so that the turns of a long session do not fill the memory."""
-
 
 _NOT_RUNNING = StoredTurn(number=0, messages=(), at="")
 
@@ -235,16 +231,3 @@ def _turns_about(view: ArchiveView, effort: Effort) -> tuple[int, ...]:
 def view_at(archive: Archive, session: Session, tip: Tip) -> ArchiveView:
     """Return the view of a tip in which no turn is running."""
     return ArchiveView(archive, session, archive.load(session, tip))
-
-
-def every_turn(archive: Archive, session: Session, tip: Tip) -> Iterator[StoredTurn]:
-    """Yield all turns up to a tip, oldest first."""
-    commits = every_commit(archive, session, tip)
-    return (one for one in commits if one.status != "command")
-
-
-def every_commit(archive: Archive, session: Session, tip: Tip) -> Iterator[StoredTurn]:
-    """Yield all turns up to a tip, oldest first, and the commands by hand between them."""
-    past = archive.load(session, tip)
-    for first in range(0, tip.turn + 1, _CHUNK):
-        yield from past.commits(range(first, first + _CHUNK))

@@ -27,7 +27,7 @@ from ...memory.tools.search_efforts import search_efforts
 from ...memory.transcript import first_words
 from ...memory.turn import SHORT_ID, Status, StoredTurn
 from ...memory.valid_history import with_own_ids
-from ...memory.view import every_commit, fences_of
+from ...memory.view import fences_of
 from ...nodes.assemble_context import working_context
 from ...nodes.begin_turn import begin_turn
 from ...nodes.turn.langchain_messages import completed, copied
@@ -251,8 +251,7 @@ def _check(texts: Mapping[str, Any], also: Any, limit: Any) -> None:
 def stats(agent: Agent, config: RunnableConfig) -> Report:
     """Return the metrics of this branch."""
     thread = thread_at(agent, config)
-    view = thread.view
-    return report([*every_commit(view.archive, view.session, view.tip)], thread.parts.count)
+    return report([*thread.view.past.every_commit()], thread.parts.count)
 
 
 def _work(thread: Thread) -> Turn:

@@ -8,7 +8,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
 
-from ...memory.archive.protocol import Archive, every_effort
+from ...memory.archive.protocol import Archive
 from ...memory.efforts import Effort
 from ...memory.errors import (
     AnswerError,
@@ -20,7 +20,7 @@ from ...memory.errors import (
 from ...memory.settings import user_named
 from ...memory.tools.summary import summarise
 from ...memory.turn import Session, Tip
-from ...memory.view import every_turn, fences_of, view_at
+from ...memory.view import fences_of, view_at
 from ...nodes.turn.arrivals import edited_turns, unarchived
 from ...nodes.turn.commits import state_at
 from ...nodes.turn.langchain_messages import stored_messages
@@ -244,7 +244,7 @@ def _resummarise(thread: Thread) -> dict[str, bool]:
     """
     archive, session, succeeded = thread.parts.archive, thread.session, dict[str, bool]()
     for tip in archive.tips(session):
-        for effort in every_effort(archive, session, tip):
+        for effort in archive.load(session, tip).every_effort():
             if not effort.stale or effort.status != "concluded":
                 continue
             summarised = _summary_again(thread, tip, effort)
@@ -342,7 +342,7 @@ def _rebuilt(thread: Thread) -> TurnState:
 def _messages_around(thread: Thread) -> list[BaseMessage]:
     """Return the messages of the graph around an agent without those that no turn has any more."""
     view, archived = thread.view, dict[str | None, BaseMessage]()
-    for turn in every_turn(view.archive, view.session, view.tip):
+    for turn in view.past.every_turn():
         archived |= {message.id: message for message in stored_messages(view, turn)}
     new, messages = unarchived(thread.state), [*thread.values.get("messages", [])]
     old = messages[: len(messages) - len(new)]

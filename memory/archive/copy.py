@@ -26,7 +26,7 @@ from .sql import SqlArchive
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class Copied:
     """A session that was copied; `fresh`: it was not there already."""
 
     session: Session
@@ -34,11 +34,13 @@ class Moved:
     fresh: bool
 
 
-Report: TypeAlias = Callable[[Moved], object]
+Report: TypeAlias = Callable[[Copied], object]
 """Is called after each session that was copied."""
 
 
-def copy(source: SqlArchive, target: SqlArchive, report: Report | None = None) -> tuple[Moved, ...]:
+def copy(
+    source: SqlArchive, target: SqlArchive, report: Report | None = None
+) -> tuple[Copied, ...]:
     """Copy all sessions of all users; those that the target has already are compared and stay.
 
     So a copy that was stopped can be started again. Rounds of running turns that left their state
@@ -48,26 +50,26 @@ def copy(source: SqlArchive, target: SqlArchive, report: Report | None = None) -
     """
     if source.database.exists():
         target.database.take_key(source.database.key())
-    moved, failed = list[Moved](), list[ArchiveError]()
+    copied, failed = list[Copied](), list[ArchiveError]()
     for session in (session for user in source.users() for session in source.sessions_by_age(user)):
         try:
-            moved.append(_copied(source, target, session))
+            copied.append(_copied(source, target, session))
         except OSError:  # the database is locked or cannot be reached, also for the next one
             raise
         except ArchiveError as error:  # it stops no other session
             failed.append(error)
         else:
             if report is not None:
-                report(moved[-1])
+                report(copied[-1])
     for user in source.users():
         _copy_rest(source, target, user)
-    _copy_owners(source, target, moved)
+    _copy_owners(source, target, copied)
     if failed:
         raise ArchiveError("; ".join(map(str, failed))) if failed[1:] else failed[0]
-    return tuple(moved)
+    return tuple(copied)
 
 
-def _copied(source: SqlArchive, target: SqlArchive, session: Session) -> Moved:
+def _copied(source: SqlArchive, target: SqlArchive, session: Session) -> Copied:
     """Copy a session, or compare it; raises `ArchiveError` if the target has another one."""
     _verify(source, session)
     whole = read(source, session)
@@ -82,7 +84,7 @@ def _copied(source: SqlArchive, target: SqlArchive, session: Session) -> Moved:
                 f"turns (turn {turn.number} {turn.id[:SHORT_ID]}): delete that one, or name "
                 "another archive; it was left as it is"
             )
-    return Moved(session, len(whole.turns), fresh)
+    return Copied(session, len(whole.turns), fresh)
 
 
 def _commit(target: SqlArchive, whole: WholeSession) -> bool:
@@ -129,7 +131,7 @@ def _copy_rest(source: SqlArchive, target: SqlArchive, user: str) -> None:
             parts.put_copied(connection, number, rounds)
 
 
-def _copy_owners(source: SqlArchive, target: SqlArchive, copied: Sequence[Moved]) -> None:
+def _copy_owners(source: SqlArchive, target: SqlArchive, copied: Sequence[Copied]) -> None:
     """Copy whose the threads are; with another secret, of threads with sessions alone."""
     if source.database.exists() and source.database.key() == target.database.key():
         with source.database.reading() as connection:

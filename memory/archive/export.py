@@ -34,11 +34,10 @@ from ..recalled import recalled
 from ..spans import kept, narrowed
 from ..transcript import speaker, visible_text
 from ..turn import SHORT_ID, Session, StoredTurn, Tip
-from ..view import every_commit
 from .attachments import of_turns
 from .erasures import scope_of
 from .load import Past, SessionRow
-from .protocol import Archive, every_effort
+from .protocol import Archive
 from .rows import packed, state_of, turn_of, unzipped
 from .schema import compressions, facts, memories, turns, users
 from .sql import SqlArchive
@@ -251,7 +250,8 @@ def export_markdown(
 
     Raises `SessionNotFoundError`, and `ArchiveError` if the file exists.
     """
-    if archive.load(session, tip).tip is None:
+    past = archive.load(session, tip)
+    if past.tip is None:
         raise SessionNotFoundError(session.thread)
     namespace = f", namespace {inline(session.namespace)}" if session.namespace else ""
     whose = f"User {inline(session.user_label)}{namespace}."
@@ -259,10 +259,10 @@ def export_markdown(
         f"# Session {inline(session.thread)}",
         f"{whose} Up to turn {tip.turn} (`{tip.id[:SHORT_ID]}`).",
     ]
-    if efforts := every_effort(archive, session, tip):
+    if efforts := past.every_effort():
         lines = (f"- {inline(effort.id)}: {effort.status}" for effort in reversed(efforts))
         parts.append("\n".join(lines))
-    for turn in every_commit(archive, session, tip):
+    for turn in past.every_commit():
         parts += _command(turn) if turn.status == "command" else _turn(turn)
     try:
         with Path(path).open("x", encoding="utf-8", newline="\n") as file:

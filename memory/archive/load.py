@@ -58,6 +58,9 @@ a context. Without a bound what each turn copies would grow with the session."""
 _KEPT = 500
 """Turns of a session that are kept at most: more than are ever in a context."""
 
+_CHUNK = 200
+"""Turns that are read at once, so that those of a long session do not fill the memory."""
+
 _LARGE = 500_000
 """Characters of a turn from which it is read again in each turn, lest the memory be full."""
 
@@ -439,6 +442,19 @@ class Past:
         rows = [self._in(segment, _COMMITS, numbers=seen) for segment in self.segments[::-1]]
         with self.parsing():
             return tuple(turn_of(row) for part in rows for row in part)
+
+    def every_commit(self) -> Iterator[StoredTurn]:
+        """Yield all turns, oldest first, and the commands by hand between them."""
+        for first in range(0, self.until + 1, _CHUNK):
+            yield from self.commits(range(first, first + _CHUNK))
+
+    def every_turn(self) -> Iterator[StoredTurn]:
+        """Yield all turns, oldest first."""
+        return (one for one in self.every_commit() if one.status != "command")
+
+    def every_effort(self) -> tuple[Effort, ...]:
+        """Return all efforts, newest status change first."""
+        return self.efforts(self.efforts(0).total).efforts
 
     def saved(self) -> Mapping[str, Any] | None:
         """Return the state that was stored with the last commit that is seen, None without one.

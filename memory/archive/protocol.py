@@ -182,9 +182,3 @@ class Archive(Protocol):
 
         Leaf branches are reported too, as not fatal. Raises `SessionNotFoundError`.
         """
-
-
-def every_effort(archive: Archive, session: Session, tip: Tip) -> tuple[Effort, ...]:
-    """Return all efforts that a tip sees, newest status change first."""
-    past = archive.load(session, tip)
-    return past.efforts(past.efforts(0).total).efforts

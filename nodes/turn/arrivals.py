@@ -44,9 +44,9 @@ class Arrival:
     unknown: int = 0
     system: Sequence[BaseMessage] = ()
 
-    def kept(self, persisted: int, window: int) -> dict[int, list[BaseMessage]]:
-        """Return the earlier turns that stay in `messages`; `persisted` is the newest's number."""
-        turns = {**self.turns, persisted: [*self.unfinished]} if self.unfinished else self.turns
+    def kept(self, number: int, window: int) -> dict[int, list[BaseMessage]]:
+        """Return the earlier turns that stay in `messages`; `number` is the newest's number."""
+        turns = {**self.turns, number: [*self.unfinished]} if self.unfinished else self.turns
         return dict(sorted(turns.items())[max(0, len(turns) - window) :])
 
 

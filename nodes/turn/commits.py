@@ -30,7 +30,7 @@ from ...memory.search.embeddings import Embedder
 from ...memory.serialised import digest, stored_form
 from ...memory.state_block import as_stored, as_users_see, with_blocks
 from ...memory.turn import Session, StoredTurn, Tip
-from ...memory.view import ArchiveView, every_turn, view_at
+from ...memory.view import ArchiveView, view_at
 from .arrivals import Arrival, standing
 from .langchain_messages import closed, copied, stored_messages, time_of
 from .state import TurnState, updated
@@ -152,7 +152,7 @@ def state_at(archive: Archive, session: Session, tip: Tip, window: int) -> TurnS
                 message.id = message.id or str(uuid4())
             turns[turn.number] = messages
     kept = [message for messages in turns.values() for message in messages]
-    older = (one for one in every_turn(archive, session, tip) if one.number not in turns)
+    older = (one for one in view.past.every_turn() if one.number not in turns)
     said = copied([one for turn in older for one in turn.messages if one.type == "system"])
     turns = {0: standing(said, kept), **turns}
     memory = memory_at(archive, session, tip)

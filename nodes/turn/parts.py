@@ -53,13 +53,6 @@ _OPENINGS = 16
 _NAMED: Mapping[What, str] = {"extraction": "extraction_model", "background": "compression_model"}
 """The settings that name a model, by what the model is asked for."""
 
-READ_CACHE_SECONDS = 2.0
-"""Seconds for which a turn relies on what it read of its session, instead of reading it again.
-
-The steps before a model's answer take a few milliseconds. What another process erases meanwhile is
-in that call, as it would be in a call that was sent just before. A slower answer expires it.
-"""
-
 
 @dataclass(frozen=True, eq=False)  # without slots: `cachedmethod` needs a `__dict__`
 class AgentParts:

@@ -30,7 +30,7 @@ from ...memory.spans import event_of
 from ...memory.state_block import as_stored, calls_sent
 from ...memory.turn import Event, Part, Session, StoredTurn, Tip, first_round, memberships
 from ...memory.view import ArchiveView, fences_of, view_at
-from .parts import READ_CACHE_SECONDS, AgentParts
+from .parts import AgentParts
 from .session import session_of
 from .state import (
     CHANNELS,
@@ -49,6 +49,13 @@ _log = logging.getLogger("ebbtide.archive")
 
 _LEAST_FREE = 256
 """Tokens that a tool's result may have in a full context: fewer could not say anything."""
+
+_READ_CACHE_SECONDS = 2.0
+"""Seconds for which a turn relies on what it read of its session, instead of reading it again.
+
+The steps before a model's answer take a few milliseconds. What another process erases meanwhile is
+in that call, as it would be in a call that was sent just before. A slower answer expires it.
+"""
 
 _SAVED = frozenset(
     {
@@ -262,7 +269,9 @@ def load_turn(
     key, now = (session, tip, state.get("nonce", "")), monotonic()
     with CACHES:
         work: Turn | None = parts.turns.get(key)
-    is_known = work and work.view.past.until == tip.turn and now < work.read_at + READ_CACHE_SECONDS
+    is_known = (
+        work and work.view.past.until == tip.turn and now < work.read_at + _READ_CACHE_SECONDS
+    )
     if view is None and not is_known:
         view = view_at(parts.archive, session, tip)
         if view.past.owner == "other" or (tip.id and view.past.tip is None):

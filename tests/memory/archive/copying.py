@@ -2,11 +2,11 @@
 
 import sys
 
-from ebbtide.memory.archive.copy import Moved, copy
+from ebbtide.memory.archive.copy import Copied, copy
 from ebbtide.memory.archive.sql import SqlArchive
 
 
-def report(session: Moved) -> None:
+def report(session: Copied) -> None:
     """Print which session was copied, at once."""
     print(session.session.thread, session.fresh, flush=True)  # noqa: T201 (it is a program)
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import pytest
 
 from ebbtide.memory.archive.protocol import Archive
-from ebbtide.memory.view import every_turn
 from tests.memory.turns import SESSION, START, commit_all, turn
 
 
@@ -38,7 +37,7 @@ def test_many_turns_at_once(archive: Archive) -> None:
     """A whole session is read in one go."""
     tip = commit_all(archive, [turn(number) for number in range(1, 101)])
 
-    assert len([*every_turn(archive, SESSION, tip)]) == 100
+    assert len([*archive.load(SESSION, tip).every_turn()]) == 100
     assert archive.load(SESSION, tip).turns_read.keys() <= {100}, "it would fill the memory"
     assert len(archive.load(SESSION, tip).turns(range(1, 101))) == 100
 

@@ -6,7 +6,6 @@ import pytest
 
 from ebbtide.memory.messages import text
 from ebbtide.memory.metrics import report
-from ebbtide.memory.view import every_turn
 from tests.memory.contexts import begins, tokens, well_formed
 from tests.memory.conversations import LONG_ENOUGH, SESSION, Conversation, call, outside, unfenced
 from tests.memory.earlier import FIX, LOG, conclude, earlier
@@ -155,7 +154,7 @@ def test_the_report_counts_them(here: Conversation) -> None:
     here.turn("And?", call("search_efforts", query="interceptor"))
     here.turn("Show.", call("expand_effort", effort_id=AUTH))
     here.turn("Enough.", call("collapse_effort", effort_id=AUTH))
-    counted = report([*every_turn(here.archive, SESSION, here.tip)])
+    counted = report([*here.archive.load(SESSION, here.tip).every_turn()])
 
     assert (counted.searches, counted.searches_used) == (1, 1)
     assert (counted.manual_collapses, counted.returns, counted.evictions) == (1, 0, 0)

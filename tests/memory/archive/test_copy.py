@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import update
 
-from ebbtide.memory.archive.copy import Moved, copy
+from ebbtide.memory.archive.copy import Copied, copy
 from ebbtide.memory.archive.export import export_folder, read
 from ebbtide.memory.archive.rows import zipped
 from ebbtide.memory.archive.schema import STORED, turns
@@ -65,7 +65,7 @@ def test_what_is_there_is_passed_over(archive: SqlArchive, another: SqlArchive) 
     commit_sessions(archive)
     copy(archive, another)
     archive.commit(Session("carl", "t9"), commit_all(archive, []), turn(1))
-    reports: list[Moved] = []
+    reports: list[Copied] = []
 
     moved = copy(archive, another, reports.append)
 
