@@ -9,7 +9,6 @@ tools gave belongs to the answer that has it.
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 from math import ceil, inf
 from typing import Any, TypeAlias
 
@@ -251,7 +250,9 @@ _Found: TypeAlias = tuple[int, _Block, Attachment]
 
 def _brought(work: Turn, turn: StoredTurn) -> Iterator[tuple[CallKey, list[_Found]]]:
     """Yield the calls of a turn that recall turns with attachments, and those."""
-    logs = {call: result for _, call, result in log_results(turn.messages)}
+    shown = work.efforts.expanded.keys() | work.efforts.open.keys()
+    results = log_results(turn.messages)
+    logs = {call: result for _, call, result in results if result["effort_id"] in shown}
     for message, call in with_calls(turn.messages):
         if call is None:
             continue
@@ -323,19 +324,10 @@ _names = Growing[Any](lambda messages, _: [one.name for one in messages])
 def log_results(
     messages: Sequence[BaseMessage],
 ) -> Iterator[tuple[int, CallKey, Mapping[str, Any]]]:
-    """Yield the results that brought turns of a log back, with their places and calls.
-
-    Those of a log that a later call collapsed are not among them.
-    """
-    collapsed = {
-        result["effort_id"]: at
-        for at, _, result in results_of(messages, ("collapse_effort",))
-        if result.get("status") == "collapsed" and isinstance(result.get("effort_id"), str)
-    }
+    """Yield the results that brought turns of a log back, with their places and calls."""
     for at, call, result in results_of(messages, LOG_TOOLS):
         is_done = result.get("status") == LOG_TOOLS.get(str(messages[at].name))
-        is_log = is_done and result.get("tokens", 1) and turns_of_log(result)
-        if is_log and collapsed.get(result["effort_id"], -1) < at:
+        if is_done and result.get("tokens", 1) and turns_of_log(result):
             yield at, call, result
 
 
@@ -358,23 +350,3 @@ def turns_of_log(result: Mapping[str, Any]) -> list[int]:
         return sorted(numbers(result["turns"]))
     except ToolError:
         return []
-
-
-def log_rounds(messages: Sequence[BaseMessage], logs: Collection[str]) -> set[int]:
-    """Return the places of the messages of the rounds that brought the logs of these efforts."""
-    places: set[int] = set()
-    begin = 0
-    for at, _, result in log_results(messages) if logs else ():
-        if result["effort_id"] in logs:
-            begin = max(n for n in range(at) if messages[n].type == "ai")
-            answers = (n for n in range(begin + 1, len(messages)))
-            results = takewhile(lambda n: messages[n].type == "tool", answers)
-            places |= {begin, *results}
-    return places
-
-
-def loaded_in(stored: StoredTurn, effort: str) -> set[int]:
-    """Return the turns of an effort that the tools of a turn brought into the context."""
-    results = (result for _, _, result in log_results(stored.messages))
-    found = (result for result in results if result["effort_id"] == effort)
-    return {turn for result in found for turn in turns_of_log(result)}

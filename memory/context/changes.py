@@ -14,12 +14,11 @@ from ..running_turn import Turn
 from ..serialised import fingerprint
 from ..spans import event_of
 from ..state_block import as_users_see
-from ..tokens import count_message
+from ..tokens import TokenCounter
 from ..transcript import transcript
 from ..turn import Event, StoredTurn
-from .attached import loaded_in, placeholders
 from .budget import log_limit
-from .forms import PREVIEW, as_past, has_long_results, is_whole
+from .forms import has_long_results, is_whole, least_tokens
 from .plan import Plan, Rounds, Why
 from .rounds import concluded
 from .summaries import fitting
@@ -100,20 +99,17 @@ def end_turn(work: Turn) -> Turn:
 def new_plan(work: Turn, why: Why, *, ended: bool = False, inside: bool = False) -> Plan:
     """Return what the context shows from now on; turns that had to leave before stay away.
 
-    These are uncompressed turns of open efforts, the last ambient turns, the last turn, and turns
-    with logs: as many as could fit. A turn that has `ended` counts as past, though it is not
+    These are uncompressed turns of open efforts, the last ambient turns and the last turn: as many
+    as could fit. A turn that has `ended` counts as past, though it is not
     committed yet; `inside` a turn its events and messages so far are known.
     """
     view, state, before = work.view, work.efforts, _comparable(work)
     last = view.running.number if ended else view.tip.turn
     limit = max(1, work.room // _SMALLEST_TURN)
     reopened, own = _open_effort_turns(work, limit, ended=ended)
-    expanded = {name: entry["expanded_turn"] for name, entry in state.expanded.items()}
-    logs = _kept_logs({**expanded, **reopened}, before)
-    wanted = {last, *_ambient(work, limit, ended=ended), *logs.values(), *chain(*own.values())}
+    wanted = {last, *_ambient(work, limit, ended=ended), *chain(*own.values())}
     if before is not None:
         back = {*chain(*(turns for name, turns in own.items() if name not in before.open))}
-        back |= {turn for name, turn in logs.items() if before.logs.get(name) != turn}
         wanted = {turn for turn in wanted if before.shows(turn) or turn in back}
     turns = _newest_fitting(work, sorted(t for t in wanted if 0 < t <= last)[-limit:])
     previews = max([before.previews if before else 0, *turns[:-WHOLE_RESULTS]])
@@ -131,8 +127,7 @@ def new_plan(work: Turn, why: Why, *, ended: bool = False, inside: bool = False)
         application=work.application.key,
         todos=work.todos,
         quotes=_compressions(work),
-        logs=logs,
-        by_hand=_logs_by_hand(work, logs),
+        logs=_logs(work, reopened, before),
         key=_settings_key(work),
         why=why,
         within=len(view.running.messages) + len(work.results) if inside else 0,
@@ -267,7 +262,7 @@ def _is_late(work: Turn, plan: Plan, turns: Sequence[StoredTurn]) -> bool:
     for number, turn in enumerate(turns):
         is_last = turn.number == plan.after_turn
         if is_last and is_late(turn.number) and not is_whole(turn, plan):
-            return turn.number not in plan.logs.values()
+            return True
         newer = [*(turn.number for turn in turns), now][number + WHOLE_RESULTS :]
         if not newer or not is_late(newer[0] - 1):
             break
@@ -303,11 +298,37 @@ def _comparable(work: Turn) -> Plan | None:
     return before if same and room <= (before.usual_room or room) else None
 
 
-def _kept_logs(logs: Mapping[str, int], before: Plan | None) -> dict[str, int]:
-    """Return the logs without those that had to leave since they were expanded."""
-    left = {name for name, turn in before.logs.items() if not turn} if before else set()
-    since = before.after_turn if before else 0
-    return {name: 0 if name in left and turn <= since else turn for name, turn in logs.items()}
+def _logs(work: Turn, reopened: Mapping[str, int], before: Plan | None) -> dict[str, str]:
+    """Return the turns of the logs of expanded efforts and of `reopened` ones, by effort.
+
+    What had to leave since it was expanded or reopened stays away.
+    """
+    known = dict(before.logs) if before else {}
+    for event in _events_since(work, before) if before else ():
+        if event["type"] in {"expanded", "reopened"} and "again" not in event:
+            known.pop(event["effort"], None)
+    logs: dict[str, str] = {}
+    for name, turn in reopened.items():
+        older = [number for number in work.view.log_turns(name) if number < turn]
+        log = work.view.turns(older)[::-1] if name not in known else ()
+        newest = fitting_turns(log, log_limit(work.room), work.run.count)
+        logs[name] = known.get(name, ranges([one.number for one in newest]))
+    for name, entry in work.efforts.expanded.items():
+        logs[name] = ranges(sorted(entry["turns"])) if known.get(name, "new") else ""
+    return logs
+
+
+def fitting_turns(
+    ordered: Iterable[StoredTurn], free: int, count: TokenCounter
+) -> list[StoredTurn]:
+    """Return as many turns as are `free`, the first ones preferred, ascending; at least one."""
+    chosen: dict[int, StoredTurn] = {}
+    for turn in ordered:
+        tokens = count(transcript([turn]))
+        if turn.number not in chosen and (tokens <= free or not chosen):
+            chosen[turn.number] = turn
+            free -= tokens
+    return [chosen[number] for number in sorted(chosen)]
 
 
 def _ambient(work: Turn, limit: int, *, ended: bool) -> list[int]:
@@ -359,44 +380,12 @@ def _open_effort_turns(
     return reopened, turns
 
 
-def _logs_by_hand(work: Turn, logs: Mapping[str, int]) -> dict[str, str]:
-    """Return for logs that no result in their turn brings into the context their turns."""
-    by_hand: dict[str, str] = {}
-    for name, turn in logs.items():
-        if turn > work.view.tip.turn:  # the running turn's
-            continue
-        loaded = {n for stored in work.view.turns([turn]) for n in loaded_in(stored, name)}
-        if name in work.efforts.expanded:
-            turns = {*work.efforts.expanded[name]["turns"]} - loaded
-        else:
-            turns = set() if loaded else _newest_of_log(work, name, turn)
-        if turns:
-            by_hand[name] = ranges(sorted(turns))
-    return by_hand
-
-
-def _newest_of_log(work: Turn, effort: str, reopened: int) -> set[int]:
-    """Return the newest turns before an effort was reopened that a log may show, one at least."""
-    free, chosen = log_limit(work.room), set[int]()
-    log = [turn for turn in work.view.log_turns(effort) if turn < reopened]
-    for stored in reversed(work.view.turns(log)):
-        free -= work.run.count(transcript([stored]))
-        if chosen and free < 0:
-            break
-        chosen.add(stored.number)
-    return chosen
-
-
 def _newest_fitting(work: Turn, turns: list[int]) -> list[int]:
     """Return the newest of these turns, as many as could fit, the last ones in any case."""
     free, fitting, unread = work.room, turns[-WHOLE_RESULTS:], turns[:-WHOLE_RESULTS]
     while unread:
         for turn in reversed(work.view.turns(unread[-_CHUNK:])):
-            # It takes at least its messages with results as previews; a huge one is shortened.
-            messages = placeholders(work, as_past(work.messages(turn)), turn.number)
-            sizes = ((m.type, count_message(m, work.run.count)) for m in messages)
-            least = sum(min(n, PREVIEW) if kind == "tool" else n for kind, n in sizes)
-            free -= min(least, work.room // 2)
+            free -= min(least_tokens(work, turn), work.room // 2)  # a huge one is shortened
             if free < 0:
                 return fitting
             fitting = [turn.number, *fitting]

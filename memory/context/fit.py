@@ -267,8 +267,15 @@ def _gentle_cuts(work: Turn, plan: Plan, free: int, full: int) -> Iterator[Plan]
     fit = front + sum(sizes[turn] for turn in last) <= full
     large = [turn for turn in plan.turns if sizes[turn] > free and not (fit and turn in last)]
     yield (plan := _shorten(plan, large, max(1, free // 2)))
-    for turn in [turn for turn in plan.turns if turn not in last]:
-        yield (plan := _drop_through(plan, turn))
+    # A log leaves with the turns that are as old as the last mention of it.
+    state = work.efforts
+    ages = {name: one["opened_turn"] for name, one in state.open.items()}
+    ages |= {name: one["last_referenced_turn"] for name, one in state.expanded.items()}
+    ages = {name: ages[name] for name in plan.logs if ages.get(name, 0) < min(last, default=0)}
+    for turn in sorted({*plan.turns, *ages.values()}.difference(last)):
+        left = dict.fromkeys([name for name, age in ages.items() if age <= turn], "")
+        plan = replace(_drop_through(plan, turn), logs={**plan.logs, **left})
+        yield plan
     for turn in plan.turns[:-1]:
         yield (plan := replace(plan, previews=max(plan.previews, turn)))
 
@@ -279,10 +286,8 @@ def _last_cuts(plan: Plan, free: int) -> Iterator[Plan]:
     The newest turn, which the user goes on with, is shortened after the others and leaves last.
     """
     yield plan
-    # A log in the running turn is left to that turn, which is shortened by itself.
-    past_logs = [name for name, turn in plan.logs.items() if turn <= plan.after_turn]
-    for name in sorted(past_logs, key=plan.logs.__getitem__):
-        yield (plan := replace(plan, logs={**plan.logs, name: 0}))
+    for name in plan.logs:
+        yield (plan := replace(plan, logs={**plan.logs, name: ""}))
     older, newest = plan.turns[:-1], plan.turns[-1:]
     steps = [(older, limit) for limit in ladder(free // WHOLE_RESULTS) if limit >= _SHORTEST_USEFUL]
     steps += [(newest, limit) for limit in ladder(free) if limit >= _SHORTEST_USEFUL]

@@ -11,7 +11,7 @@ from ..messages import calls, compact, with_content, without_thoughts
 from ..recalled import result_of
 from ..running_turn import Turn
 from ..state_block import as_users_see
-from ..tokens import count_messages
+from ..tokens import count_message, count_messages
 from ..tool_names import DECIDING
 from ..transcript import rendered
 from ..turn import StoredTurn
@@ -95,6 +95,17 @@ def has_long_results(work: Turn, stored: StoredTurn, most: int = PREVIEW) -> boo
         return previewed(turn, messages, Limits(most), work.run.count) != messages
 
     return work.once(("long", work.run.count, most), stored, is_long)
+
+
+def least_tokens(work: Turn, stored: StoredTurn) -> int:
+    """Return the tokens that a past turn takes at least: its messages with results as previews."""
+
+    def tokens(turn: StoredTurn) -> int:
+        messages = placeholders(work, as_past(work.messages(turn)), turn.number)
+        sizes = ((one.type, count_message(one, work.run.count)) for one in messages)
+        return sum(min(size, PREVIEW) if kind == "tool" else size for kind, size in sizes)
+
+    return work.once(("least", work.run.count, work.run.refused), stored, tokens)
 
 
 def whole_tokens(work: Turn, turns: Sequence[StoredTurn]) -> list[int]:

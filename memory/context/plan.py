@@ -107,10 +107,8 @@ class Plan:
     """The one of them that was active, empty for none."""
     quotes: Mapping[str, int] = field(default_factory=dict)
     """Effort -> the turn after which the compression was made that is shown for it."""
-    logs: Mapping[str, int] = field(default_factory=dict)
-    """Effort -> the turn that expanded or reopened its log; 0 if the log had to leave."""
-    by_hand: Mapping[str, str] = field(default_factory=dict)
-    """Effort -> turns of its log, such as "3-5,8", that a command brought back after the turn."""
+    logs: Mapping[str, str] = field(default_factory=dict)
+    """Effort -> the turns of its log that are shown, such as "3-5,8"; "" if they had to leave."""
     size: int = 0
     """Tokens of what it shows after a cut, without the fixed parts; 0 before any."""
     key: str = ""

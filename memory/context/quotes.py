@@ -111,33 +111,46 @@ def _left_out(compression: Compression, items: Sequence[Item]) -> Iterator[str]:
 class Quoted:
     """The turns of a log that are quoted, without what stands in the context already.
 
-    That are the turns `above`, and of the turns in `edges` request, final answer and what else
-    stands of them, by the `id`s of the messages. `whole` are the same turns with what they have of
-    other efforts, if they have any. A single turn that is too long is quoted from `begin` on, a
-    place in the whole turn.
+    That is `above`: by turn the `id`s of its messages. `whole` are the same turns with what they
+    have of other efforts, if they have any. A single turn that is too long is quoted from `begin`
+    on, a place in the whole turn.
     """
 
     turns: tuple[StoredTurn, ...]
-    above: frozenset[int] = frozenset()
-    edges: Mapping[int, Collection[int]] = field(default_factory=dict)
+    above: Mapping[int, Collection[int]] = field(default_factory=dict)
     whole: tuple[StoredTurn, ...] = ()
     begin: int = 0
 
     @property
     def shown(self) -> list[StoredTurn]:
         """The turns as the quote has them."""
-        shown = [self._without_edges(turn) for turn in self.turns if turn.number not in self.above]
-        return [turn for turn in shown if turn.number not in self.edges or turn.messages]
+        shown = [replace(turn, messages=self._rest(turn)) for turn in self.turns]
+        return [turn for turn in shown if turn.messages or not self.above.get(turn.number)]
 
     @property
     def missing(self) -> str:
         """What the heading of the quote says of the rest, "" if there is none."""
-        named = [turns_named(ranges(sorted(self.above)))] if self.above else []
-        asked = {turn.number for turn in self.turns if self._is_request(turn)}
-        for how, turns in (("edges_above", self.edges.keys() - asked), ("requests_above", asked)):
-            if turns:
-                named.append(render(how, turns=turns_named(ranges(sorted(turns)))))
+        standing: dict[str, list[int]] = {
+            "turns_above": [],
+            "edges_above": [],
+            "requests_above": [],
+        }
+        for turn in self.turns:
+            if above := self.above.get(turn.number):
+                said = {one.type for one in turn.messages if id(one) in above}
+                how = "requests_above" if said == {"human"} else "edges_above"
+                standing[how if self._rest(turn) else "turns_above"].append(turn.number)
+        named = [
+            render(how, turns=turns_named(ranges(sorted(turns))))
+            for how, turns in standing.items()
+            if turns
+        ]
         return render("stands_above", turns="; ".join(named)) if named else ""
+
+    def _rest(self, turn: StoredTurn) -> tuple[BaseMessage, ...]:
+        above = self.above.get(turn.number, ())
+        said = (one for one in turn.messages if id(one) not in above)
+        return tuple(one for one in said if one.type != "system")
 
     def _full(self, turn: StoredTurn) -> StoredTurn:
         return next(one for one in (self.whole or self.turns) if one.number == turn.number)
@@ -160,21 +173,6 @@ class Quoted:
         number = next((n for n, one in enumerate(own) if at < one.end), len(own) - 1)
         begin, there = own[number - 1].end if number else 0, said.index(id(turn.messages[number]))
         return (places[there - 1].end if there else 0) + at - begin
-
-    def _is_request(self, turn: StoredTurn) -> bool:
-        """Tell whether of a turn no more than what the user said stands in the context."""
-        above = self.edges.get(turn.number, ())
-        said = (message for message in turn.messages if id(message) in above)
-        return bool(above) and all(message.type == "human" for message in said)
-
-    def _without_edges(self, turn: StoredTurn) -> StoredTurn:
-        above = self.edges.get(turn.number, ())
-        rounds = (
-            message
-            for message in turn.messages
-            if id(message) not in above and message.type != "system"
-        )
-        return replace(turn, messages=tuple(rounds))
 
 
 def log_quote(

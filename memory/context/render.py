@@ -1,7 +1,8 @@
 """The plan as messages: which parts the context has, and in which order."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import TypeAlias
 
 from langchain_core.messages import BaseMessage
@@ -16,11 +17,10 @@ from ..state_block import limited, rendered_fields
 from ..tokens import count_message, cut_marked
 from ..turn import Event, StoredTurn
 from .budget import GOAL_TOKENS, SHARES, Part, log_limit, part_limit, quotes_limit
-from .insertions import quoted_log
 from .plan import Plan
 from .quotes import log_quote, quote
 from .summaries import summary_lines, summary_notes
-from .turn_parts import anchor_of, committed_parts, shown_logs, turn_parts
+from .turn_parts import anchor_of, committed_parts, log_begin, quoted_log, turn_parts
 
 _MARKED = 3  # efforts of a turn that its marker names
 _LIST_LENGTH = 60  # characters of the list of turns that are out of view
@@ -107,7 +107,10 @@ def _past_turns(work: Turn, plan: Plan, turns: Sequence[StoredTurn]) -> Iterator
     if status.get(plan.active) == "open":
         status[plan.active] = "active"
     previous: tuple[str, str] | None = None
+    logs = dict(_logs(work, plan))
     for turn in turns:
+        for reopened in [name for name in logs if _opened(work, name, plan) <= turn.number]:
+            yield logs.pop(reopened)
         name, day, marker = _effort_of(turn), _day(work, turn), None
         if (name, day) != previous:
             # Its goal and constraints stand at the first marker of an effort only.
@@ -116,7 +119,7 @@ def _past_turns(work: Turn, plan: Plan, turns: Sequence[StoredTurn]) -> Iterator
             marker = work.fences.note_within(text, _limit(work, plan, "open"))
         previous = name, day
         yield from committed_parts(work, turn, plan, marker)
-        yield from _logs_by_hand(work, turn, plan)
+    yield from logs.values()
     # What follows says the day only where it is another than that of the turn before.
     last = work.view.turns([plan.after_turn]) if plan.after_turn else ()
     days = [day for day in (local_day(one.at, work.run.settings.timezone) for one in last) if day]
@@ -125,17 +128,24 @@ def _past_turns(work: Turn, plan: Plan, turns: Sequence[StoredTurn]) -> Iterator
         yield Part.of("turns", [note], work.run.count)
 
 
-def _logs_by_hand(work: Turn, turn: StoredTurn, plan: Plan) -> Iterator[Part]:
-    """Yield the logs that commands brought back after a turn."""
-    limit = log_limit(plan.room_or(work.room))
-    for name, turns in plan.by_hand.items():
-        result = {"effort_id": name, "turns": turns}
-        if plan.logs.get(name) == turn.number:
-            quoted = quoted_log(work, turn, plan, result, frozenset())
-            status = "open" if name in plan.open else "concluded"
+def _opened(work: Turn, effort: str, plan: Plan) -> float:
+    """Return the turn that opened an effort, infinity for none: its log stands before that turn."""
+    entry = work.efforts.open.get(effort) if effort in plan.open else None
+    return entry["opened_turn"] if entry else inf
+
+
+def _logs(work: Turn, plan: Plan) -> Iterator[tuple[str, Part]]:
+    """Yield efforts and their logs, each without what stands in the turns or a log before it."""
+    limit, loaded = log_limit(plan.room_or(work.room)), dict[str, Collection[int]]()
+    for name, turns in plan.logs.items():
+        if turns:
+            begin = log_begin(work, name)
+            quoted = quoted_log(work, plan, (name, numbers(turns), begin), loaded)
+            loaded[name] = numbers(turns)
             if quoted.turns:
+                status = "open" if name in plan.open else "concluded"
                 log = log_quote(name, status, quoted, limit, work.fences)
-                yield Part.of("expanded", [log], work.run.count, turn.number)
+                yield name, Part.of("expanded", [log], work.run.count)
 
 
 def _day(work: Turn, turn: StoredTurn) -> str:
@@ -176,7 +186,7 @@ def _effort_of(turn: StoredTurn) -> str:
 
 def _out_of_view(work: Turn, plan: Plan, shown: Sequence[StoredTurn]) -> Iterator[Part]:
     """Yield notes on what is hidden: turns, logs, and open efforts none of whose turns is shown."""
-    logs = _turns_of_logs(work, plan)
+    logs = {name: numbers(turns) for name, turns in plan.logs.items()}
     in_view = sorted({*plan.turns} | _in_logs(work, plan, logs))
     turns, limit = ranges_between(in_view, plan.after_turn), _limit(work, plan, "open")
     if turns:
@@ -206,18 +216,7 @@ def _out_of_view(work: Turn, plan: Plan, shown: Sequence[StoredTurn]) -> Iterato
         yield Part.of("turns", [_open_efforts(work, lines, limit)], work.run.count)
 
 
-def _turns_of_logs(work: Turn, plan: Plan) -> dict[str, set[int]]:
-    """Return the turns that each log of the plan shows, none if it is out of view."""
-    turns: dict[str, set[int]] = {}
-    for name, at in plan.logs.items():
-        turns[name] = set()
-        if at and plan.shows(at):
-            by_calls = {number for effort, number in shown_logs(work, plan, at) if effort == name}
-            turns[name] = by_calls | numbers(plan.by_hand.get(name, ""))
-    return turns
-
-
-def _in_logs(work: Turn, plan: Plan, logs: Mapping[str, set[int]]) -> set[int]:
+def _in_logs(work: Turn, plan: Plan, logs: Mapping[str, Collection[int]]) -> set[int]:
     """Return the turns that the logs show whole.
 
     A turn of several efforts is not: a log has the rounds of its own effort.

@@ -19,7 +19,6 @@ from ..efforts import one_line
 from ..fences import Fences
 from ..messages import Growing, arguments, call_id, calls
 from ..messages import text as text_of
-from ..names import runs
 from ..running_turn import Turn
 from ..spans import active_before, spans
 from ..tokens import TokenCounter, count_message, count_messages, fit
@@ -27,7 +26,6 @@ from ..tool_names import DECIDING, MEMORY_TOOLS
 from ..transcript import Offsets, offsets, visible_text
 from ..turn import StoredTurn, first_round
 from ..valid_history import valid_history
-from .attached import log_rounds
 from .budget import LEAST_PREVIEW, first_below, ladder
 from .forms import PREVIEW
 from .plan import Rounds
@@ -201,8 +199,7 @@ def within(
 def concluded(work: Turn) -> tuple[tuple[str, int, int], ...]:
     """Return the efforts that the running turn concluded, and from where to where their rounds are.
 
-    The newest round is not among them: the model has not answered it. Nor are those that brought a
-    log which is shown: it stands in them.
+    The newest round is not among them: the model has not answered it.
     """
     names = {event["effort"] for event in work.efforts.events if event["type"] == "concluded"}
     names -= work.efforts.open.keys()
@@ -210,22 +207,12 @@ def concluded(work: Turn) -> tuple[tuple[str, int, int], ...]:
         return ()
     messages = (*work.view.running.messages, *work.results)
     places = begins(messages)
-    shown = log_rounds(messages, _logs(work))
-    return tuple(
-        (name, first, last + 1)
+    bounds = (
+        (name, max(begin, places[0]), min(end, places[-1]))
         for name, begin, end in spans(messages, active_before(work.efforts))
         if name in names
-        for first, last in runs(
-            at for at in range(max(begin, places[0]), min(end, places[-1])) if at not in shown
-        )
     )
-
-
-def _logs(work: Turn) -> set[str]:
-    """Return the efforts whose log the running turn expanded or reopened, and which is shown."""
-    state = work.efforts
-    expanded = {name for name, log in state.expanded.items() if log["expanded_turn"] == state.turn}
-    return expanded | {name for name, one in state.open.items() if one["opened_turn"] == state.turn}
+    return tuple((name, begin, end) for name, begin, end in bounds if begin < end)
 
 
 def left_until(cut: Rounds, messages: Sequence[BaseMessage]) -> int:

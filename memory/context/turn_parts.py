@@ -3,45 +3,35 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, repeat
-from operator import itemgetter
-from typing import Any
+from operator import attrgetter, itemgetter
+from typing import Any, TypeAlias
 
 from langchain_core.messages import BaseMessage
 
 from ...prompts.loader import render
 from ..messages import Growing, answered, without_thoughts
 from ..messages import text as text_of
+from ..names import is_qualified, numbers, parted
 from ..running_turn import Turn
+from ..spans import kept, narrowed
 from ..state_block import each_block_once
 from ..tokens import count_message, count_messages
 from ..turn import StoredTurn
 from ..valid_history import valid_history
 from .attached import (
-    LOG_TOOLS,
     CallKey,
     attached,
     log_results,
     placeholders,
+    results_of,
     turns_of_log,
     with_calls,
 )
-from .budget import LOGS_SHARE, Part, PartName
-from .forms import PREVIEW, as_past, edges, is_whole, shorten_edges
-from .insertions import (
-    Insertions,
-    Load,
-    Piece,
-    finished_rounds,
-    hint_notes,
-    insertions_of,
-    newest_fitting,
-    shown_log_rounds,
-    tokens_of,
-    with_back,
-    with_insertions,
-)
-from .plan import Plan, Rounds
-from .rounds import RESULT_SHARE, cut_turn, hidden, within
+from .budget import Part, PartName, log_limit
+from .forms import PREVIEW, as_past, edges, has_long_results, is_whole, shorten_edges
+from .plan import Plan
+from .quotes import Quoted, log_quote
+from .rounds import RESULT_SHARE, cut_turn, within
 from .shortening import (
     UNLIMITED,
     Limits,
@@ -51,6 +41,12 @@ from .shortening import (
     shorten_turn,
 )
 
+Piece: TypeAlias = tuple[PartName, BaseMessage]
+"""A message, and the part of the context that it is in."""
+
+Log: TypeAlias = tuple[str, Collection[int], int]
+"""An effort, turns of its log, and where in a single turn that is too long it is quoted from."""
+
 _NOTES_SHARE = 8  # one in how many tokens of the room the hints before a turn that was cut may have
 
 
@@ -58,13 +54,12 @@ _NOTES_SHARE = 8  # one in how many tokens of the room the hints before a turn t
 class _Sent:
     """A turn, and its messages as they are sent whole.
 
-    `back` has what its calls brought back, and `known` is how many of its messages the plan knew.
+    `back` has what its calls brought back.
     """
 
     turn: StoredTurn
     messages: tuple[BaseMessage, ...]
     back: Mapping[CallKey, BaseMessage]
-    known: int
 
 
 def committed_parts(
@@ -96,13 +91,8 @@ def committed_parts(
 
 def _depends_on_others(turn: StoredTurn, plan: Plan) -> bool:
     """Tell whether a turn shows logs, or hints at efforts and other turns."""
-    for message in turn.messages:
-        if message.type == "tool" and message.name in LOG_TOOLS:
-            return True
-    for event in turn.events if turn.number > plan.after_turn else ():
-        if event["type"] == "hinted" or "related" in event:
-            return True
-    return False
+    events = turn.events if turn.number > plan.after_turn else ()
+    return any(one["type"] in {"hinted", "expanded"} or "related" in one for one in events)
 
 
 def turn_parts(work: Turn, turn: StoredTurn, plan: Plan) -> list[Part]:
@@ -148,96 +138,152 @@ def _pieces(
 
     `notes` are the tokens of the notes before it, which count towards its limit.
     """
-    sent = _as_sent(work, turn, plan)
+    sent, begun = _as_sent(work, turn, plan), tuple[BaseMessage, ...]()
     if not is_whole(turn, plan):
-        yield from _edge_pieces(work, turn, plan, sent.messages)
+        yield from zip(repeat(name), _edges(work, turn, plan, sent.messages))
         return
-    end, loaded = 0, frozenset[Load]()
+    end, is_bare = 0, False
     if plan.rounds is not None and turn.number == plan.after_turn + 1:
         end = min(plan.rounds.until, len(sent.messages))  # an application may have removed some
-        insertions = _insertions_of_cut(work, sent, plan, plan.rounds, end)
         # What came until the plan was made may say what else is active.
         so_far = replace(turn, messages=turn.messages[: max(end, plan.within)])
-        room = plan.room_or(work.room)
-        cut = cut_turn(so_far, sent.messages[:end], plan.rounds, room, work.fences)
-        yield from with_insertions(cut, insertions, name)
-        loaded = frozenset(load for one in insertions.values() for load in one.loaded)
+        room, is_bare = plan.room_or(work.room), plan.rounds.bare
+        begun = cut_turn(so_far, sent.messages[:end], plan.rounds, room, work.fences)
     elif (limit := plan.short.get(turn.number)) is not None:
-        limit = max(1, limit - notes)
-        insertions = _insertions_of_short(work, sent, plan, limit)
-        limit -= sum(tokens_of(work, one) for one in insertions.values())
-        yield from with_insertions(_shortened(work, turn, sent.messages, limit), insertions, name)
+        short = _shortened(work, turn, sent.messages, max(1, limit - notes))
+        yield from zip(repeat(name), short)
         return
     shown, finished = _messages_after(work, sent, plan, end), finished_rounds(turn, plan)
     if finished:
         shown = tuple(message for at, message in enumerate(shown, end) if at not in finished)
-    places = range(end, len(turn.messages))
-    rest = _without(turn, places, finished) if end or finished else turn
-    insertions = insertions_of(work, rest, plan, max(0, sent.known - end), loaded)
-    if insertions or sent.back:
-        insertions = with_back(insertions, rest, sent.back)
-    history = valid_history(shown, work.fences)
-    yield from (
-        with_insertions(history, insertions, name) if insertions else zip(repeat(name), history)
-    )
+    history = [*begun, *valid_history(shown, work.fences)]
+    added = {} if is_bare else _added(work, turn, plan, name)
+    for call, note in sent.back.items():
+        added.setdefault(call, []).append(("expanded", note))
+    yield from _with_added(history, added, name) if added else zip(repeat(name), history)
 
 
-def _insertions_of_cut(work: Turn, sent: _Sent, plan: Plan, cut: Rounds, end: int) -> Insertions:
-    """Return the insertions in the part of a turn that is cut, which goes to the place `end`."""
-    # Of calls with one id a call is told by how many of those that are shown come after it.
-    away = hidden(sent.turn.messages[:end], cut)
-    head, early = (_without(sent.turn, range(to), away) for to in (end, min(end, sent.known)))
-    insertions = insertions_of(work, head, plan, len(early.messages), frozenset())
-    if cut.limits or cut.bare:
-        free = 0 if cut.bare else int(LOGS_SHARE * plan.room_or(work.room))
-        insertions = newest_fitting(insertions, free, work)
-    return with_back(insertions, head, _back_in(sent, head)) if sent.back else insertions
+def _added(work: Turn, turn: StoredTurn, plan: Plan, name: PartName) -> dict[CallKey, list[Piece]]:
+    """Return by call the logs and hints that it put into the context since the plan was made.
+
+    Hints at other sessions' work on an opened effort stay until the next turn's plan.
+    """
+    added: dict[CallKey, list[Piece]] = {}
+    if turn.number <= plan.after_turn or "tool" not in map(attrgetter("type"), turn.messages):
+        return added
+    related = {event["effort"]: event["related"] for event in turn.events if "related" in event}
+    for _, call, result in results_of(turn.messages, ("open_effort",)) if related else ():
+        for note in hint_notes(work, turn, related.get(str(result.get("effort_id")), ())):
+            added[call] = [(name, note)]
+    loaded: dict[str, Collection[int]] | None = None
+    for call, (effort, turns, begin) in _logs_since(turn, plan):
+        if loaded is None:
+            loaded = {name: numbers(shown) for name, shown in plan.logs.items()}
+            for earlier in work.view.turns(range(plan.after_turn + 1, turn.number)):
+                for _, (other, others, _) in _logs_since(earlier, plan):
+                    loaded[other] = {*loaded.get(other, ()), *others}
+        quoted = quoted_log(work, plan, (effort, turns, begin), loaded)
+        if quoted.shown:
+            limit = log_limit(plan.room_or(work.room))
+            log = log_quote(effort, "concluded", quoted, limit, work.fences)
+            added[call] = [("expanded", log)]
+        loaded[effort] = {*loaded.get(effort, ()), *turns}
+    return added
 
 
-def _back_in(sent: _Sent, head: StoredTurn) -> dict[CallKey, BaseMessage]:
-    """Return what the calls in some messages of a turn brought back, by their keys in these."""
-    kept = {id(message): call for message, call in with_calls(head.messages)}
-    pairs = ((kept.get(id(one)), call) for one, call in with_calls(sent.turn.messages))
-    return {
-        own: sent.back[call]
-        for own, call in pairs
-        if own is not None and call is not None and call in sent.back
-    }
+def _logs_since(turn: StoredTurn, plan: Plan) -> Iterator[tuple[CallKey, Log]]:
+    """Yield the calls of a turn that expanded a log since the plan was made, and what they show."""
+    known = plan.within if turn.number == plan.after_turn + 1 else 0
+    for at, call, result in log_results(turn.messages):
+        if at >= known and result["status"] == "expanded":
+            yield call, (result["effort_id"], turns_of_log(result), _begin(result))
 
 
-def _insertions_of_short(work: Turn, sent: _Sent, plan: Plan, limit: int) -> Insertions:
-    """Return the insertions in a turn that is shortened to `limit` tokens: half of them at most."""
-    insertions = insertions_of(work, sent.turn, plan, sent.known, frozenset())
-    return newest_fitting(insertions, limit // 2, work)
+def log_begin(work: Turn, effort: str) -> int:
+    """Return from where in a turn the log of an expanded effort is quoted, 0 for the beginning."""
+    entry = work.efforts.expanded.get(effort, {"expanded_turn": 0})
+    results = (result for _, _, result in log_results(_messages(work, entry["expanded_turn"])))
+    return next((_begin(one) for one in [*results][::-1] if one["effort_id"] == effort), 0)
 
 
-def shown_logs(work: Turn, plan: Plan, number: int) -> frozenset[Load]:
-    """Return what the logs in a turn show that came into it before the plan was made."""
-    turn = _turn(work, number)
-    is_next = number == plan.after_turn + 1
-    cut, limit, begin = plan.rounds if is_next else None, plan.short.get(number), 0
-    loads = frozenset[Load]()
-    if cut is not None:
-        sent = _as_sent(work, turn, plan)
-        begin = min(cut.until, len(sent.messages))
-        insertions = _insertions_of_cut(work, sent, plan, cut, begin)
-        loads = frozenset(load for one in insertions.values() for load in one.loaded)
-    elif limit is not None:
-        if not is_whole(turn, plan):
-            return loads
-        insertions = _insertions_of_short(work, _as_sent(work, turn, plan), plan, limit)
-        return frozenset(load for one in insertions.values() for load in one.loaded)
-    later = turn.messages[begin : plan.within if is_next else None]
-    results = (result for _, _, result in log_results(later))
-    return loads | {(one["effort_id"], turn) for one in results for turn in turns_of_log(one)}
+def _begin(result: Mapping[str, Any]) -> int:
+    return result["offset"] if isinstance(result.get("offset"), int) else 0
 
 
-def _turn(work: Turn, number: int) -> StoredTurn:
-    """Return a turn with its messages."""
+def _messages(work: Turn, number: int) -> Sequence[BaseMessage]:
+    """Return the messages of a turn, the running one included; results of tools as they came."""
     if number == work.view.running.number:
-        return work.view.running
-    turn = work.view.turns([number])[0]
-    return replace(turn, messages=work.messages(turn))
+        return work.view.running.messages
+    return [message for turn in work.view.turns([number]) for message in turn.messages]
+
+
+def _with_added(
+    messages: Sequence[BaseMessage], added: Mapping[CallKey, Sequence[Piece]], name: PartName
+) -> Iterator[Piece]:
+    """Yield messages, and after all results of a round what its calls put into the context."""
+    waiting: list[Piece] = []
+    for message, call in with_calls(messages):
+        if call is None:
+            yield from waiting
+            waiting = []
+        yield name, message
+        waiting += added.get(call, ()) if call is not None else ()
+    yield from waiting
+
+
+def quoted_log(work: Turn, plan: Plan, log: Log, loaded: Mapping[str, Collection[int]]) -> Quoted:
+    """Return turns of a log, and what of them stands above it in the turns and in other logs.
+
+    `loaded` has by effort the turns of these logs.
+    """
+    name, wanted, begin = log
+    whole = work.view.whole_turns_of(name, sorted(wanted))
+    turns = tuple(narrowed(turn, parted(name)[1]) for turn in whole)
+    above: dict[int, Collection[int]] = {}
+    for turn, full in zip(turns, whole, strict=True):
+        if turn.number in loaded.get(name, ()):
+            above[turn.number] = {*map(id, full.messages)}
+        elif not is_qualified(name):  # its turns would have the numbers of another session
+            above[turn.number] = _standing(work, full, plan)
+            others = (shown for one, shown in loaded.items() if not is_qualified(one))
+            if any(turn.number in shown for shown in others):
+                # The log of another effort has other rounds, unless the turn is of one effort.
+                both = [one for one in full.messages if one.type == "human" or not kept(full)]
+                above[turn.number] = {*above[turn.number], *map(id, both)}
+    return Quoted(turns, above, whole, begin)
+
+
+def _standing(work: Turn, turn: StoredTurn, plan: Plan) -> frozenset[int]:
+    """Return the `id`s of the messages of a turn that stand whole in the context."""
+    if not plan.shows(turn.number) or turn.status == "erased" or turn.number in plan.short:
+        return frozenset()
+    most = PREVIEW if turn.number <= plan.previews else plan.room_or(work.room) // RESULT_SHARE
+    is_cut = turn.number == plan.after_turn + 1 and plan.rounds is not None
+    places = {*range(len(turn.messages))} - finished_rounds(turn, plan)
+    if is_cut or not is_whole(turn, plan) or has_long_results(work, turn, most):
+        places = {*edges(turn.messages)}
+    return frozenset(id(turn.messages[at]) for at in places)
+
+
+def hint_notes(work: Turn, turn: StoredTurn, names: Sequence[str]) -> list[BaseMessage]:
+    """Return hints as a note; none if the efforts were erased."""
+    stored = work.view.as_of(turn.number - 1).efforts_named(names, ())
+    lines = [f"- {effort.id}" for effort in stored if effort.summary or effort.goal]
+    return [work.fences.note(render("hints", quote="\n".join(lines)))] if lines else []
+
+
+def finished_rounds(turn: StoredTurn, plan: Plan) -> frozenset[int]:
+    """Return the places of a past turn's rounds of efforts that are concluded."""
+    if turn.number > plan.after_turn:
+        return frozenset()
+    last = len(turn.messages) - 1
+    return frozenset(
+        at
+        for name, begin, end in kept(turn)
+        if name and name not in plan.open
+        for at in range(begin, end)
+        if turn.messages[at].type != "human" and at != last
+    )
 
 
 def _messages_after(work: Turn, sent: _Sent, plan: Plan, end: int) -> tuple[BaseMessage, ...]:
@@ -255,11 +301,6 @@ def _messages_after(work: Turn, sent: _Sent, plan: Plan, end: int) -> tuple[Base
     )
 
 
-def _without(turn: StoredTurn, places: range, away: Collection[int]) -> StoredTurn:
-    """Return a turn with the messages at some places, without those that are away."""
-    return replace(turn, messages=tuple(turn.messages[at] for at in places if at not in away))
-
-
 def _as_sent(work: Turn, turn: StoredTurn, plan: Plan) -> _Sent:
     """Return a turn as it is sent whole."""
     past, back = turn.number <= plan.after_turn, dict[CallKey, BaseMessage]()
@@ -275,10 +316,7 @@ def _as_sent(work: Turn, turn: StoredTurn, plan: Plan) -> _Sent:
         # Newer answers keep their state blocks: the one before them in the context is older.
         within = plan.within if turn.number == plan.after_turn + 1 else 0
         said = each_block_once(said, _block_above(work, plan, turn.number), within)
-    known = len(turn.messages) if past else 0
-    if turn.number == plan.after_turn + 1:
-        known = plan.within
-    return _Sent(turn, said, back, known)
+    return _Sent(turn, said, back)
 
 
 def anchor_of(work: Turn, plan: Plan) -> Mapping[str, str]:
@@ -329,19 +367,12 @@ _providers = Growing[Any](
 )
 
 
-def _edge_pieces(
+def _edges(
     work: Turn, turn: StoredTurn, plan: Plan, messages: Sequence[BaseMessage]
-) -> Iterator[Piece]:
-    """Yield request and final answer of a past turn, and the rounds that brought a log back."""
+) -> Sequence[BaseMessage]:
+    """Return request and final answer of a past turn."""
     if turn.number in plan.short:
-        limit = plan.short[turn.number]
-        for message in shorten_edges(turn, messages, limit, work.fences):
-            yield "turns", message
-        return
+        return shorten_edges(turn, messages, plan.short[turn.number], work.fences)
     if turn.number <= plan.previews:
         messages = previewed(turn, messages, Limits(PREVIEW), work.run.count)
-    kept = sorted({*edges(messages), *shown_log_rounds(turn, plan)})
-    part = replace(turn, messages=tuple(turn.messages[at] for at in kept))
-    insertions = insertions_of(work, part, plan, len(kept), frozenset())
-    history = valid_history([messages[at] for at in kept], work.fences)
-    yield from with_insertions(history, insertions, "turns")
+    return valid_history([messages[at] for at in edges(messages)], work.fences)

@@ -6,6 +6,7 @@ from typing import Any
 
 from ...prompts.loader import render
 from ..context.budget import LOGS_SHARE, log_limit
+from ..context.changes import fitting_turns
 from ..context.quotes import Quoted, log_quote, places_of_match
 from ..efforts import Effort, happened, within_limit
 from ..errors import ToolError
@@ -98,7 +99,7 @@ def _choose(
     wanted = [turn for turn in chosen or _by_weight(log) if turn.number not in standing]
     if not wanted or (not chosen and work.run.count(transcript(wanted)) <= free):
         return chosen or list(log)
-    fitting = fitting_turns(work, wanted, free)
+    fitting = fitting_turns(wanted, free, work.run.count)
     # Alone a log whose first turn is too long shows its head.
     if free < log_limit(work.room) and work.run.count(transcript(fitting)) > free:
         which = {"effort": repr(effort.id), "expanded": ", ".join(work.efforts.expanded)}
@@ -132,7 +133,7 @@ def _free_for(work: Turn, effort: Effort) -> int:
 
     A log of its own that an earlier turn expanded leaves for the new one.
     """
-    left = {name for name, turn in work.plan.logs.items() if not turn} if work.plan else set()
+    left = {name for name, turns in work.plan.logs.items() if not turns} if work.plan else set()
     limit, free = log_limit(work.room), int(LOGS_SHARE * work.room)
     for name, entry in work.efforts.expanded.items():
         stays = name != effort.id or _standing(work, effort)
@@ -150,22 +151,11 @@ def is_in_view(work: Turn, effort_id: str, turns: Sequence[int] = ()) -> bool:
         return False
     if plan is None:
         return True
-    turn = entry["expanded_turn"]
-    # A log expanded since the plan was made is still in the messages of the turns since.
-    is_planned = plan.logs.get(effort_id) == turn and turn in plan.turns
-    is_cut = turn in plan.short or (turn == plan.after_turn + 1 and plan.rounds is not None)
-    return (turn > plan.after_turn or is_planned) and not is_cut
-
-
-def fitting_turns(work: Turn, ordered: Sequence[StoredTurn], free: int) -> list[StoredTurn]:
-    """Return as many turns as are `free`, the first ones preferred, ascending; at least one."""
-    chosen: dict[int, StoredTurn] = {}
-    for turn in ordered:
-        tokens = work.run.count(transcript([turn]))
-        if turn.number not in chosen and (tokens <= free or not chosen):
-            chosen[turn.number] = turn
-            free -= tokens
-    return [chosen[number] for number in sorted(chosen)]
+    # A log expanded since the plan was made is in the messages of the turns since.
+    planned = plan.logs.get(effort_id)
+    if planned is None:
+        return bool(entry["expanded_turn"] > plan.after_turn)
+    return bool(planned) and {*turns} <= numbers(planned)
 
 
 def loaded_turns(

@@ -9,6 +9,7 @@ from langchain_core.messages import BaseMessage
 
 from ...prompts.loader import render
 from ..context.budget import GOAL_TOKENS, log_limit, part_limit
+from ..context.changes import fitting_turns
 from ..efforts import Effort, Efforts, as_shown, happened, within_limit
 from ..errors import AnswerError, ToolError
 from ..messages import call_id, calls
@@ -19,7 +20,7 @@ from ..spans import active_before, headed, spans
 from ..transcript import transcript
 from ..turn import StoredTurn
 from .arguments import Text, Texts
-from .expand_effort import fitting_turns, loaded_turns, reading_call
+from .expand_effort import loaded_turns, reading_call
 from .summary import summarise
 
 MOST_OPEN = 32
@@ -88,7 +89,7 @@ def reopen_effort(work: Turn, effort_id: str, goal: Text = "") -> Outcome:
         }
     elif log:  # its newest turns come back into the context
         loaded = loaded_turns(
-            work, updated, log, fitting_turns(work, log[::-1], log_limit(work.room))
+            work, updated, log, fitting_turns(log[::-1], log_limit(work.room), work.run.count)
         )
         result |= {name: value for name, value in loaded.items() if name != "tokens"}
     return work.put(_updated(happened(work.efforts, event), effort, updated)), result

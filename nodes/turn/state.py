@@ -237,8 +237,7 @@ class PackedPlan(TypedDict, total=False):
     application: list[str]
     todos: str
     quotes: dict[str, _Turn]
-    logs: dict[str, _Turn]
-    by_hand: dict[str, Annotated[str, AfterValidator(_valid_ranges)]]
+    logs: dict[str, Annotated[str, AfterValidator(_valid_ranges)]]
     anchor: dict[str, str]
     size: Annotated[int, Field(ge=0)]
     key: str
