@@ -3,7 +3,8 @@
 import difflib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from operator import is_
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from cachetools import LRUCache
 from langchain_core.messages import BaseMessage
@@ -178,6 +179,25 @@ class Turn:
         if not quotes or _may_be_cached(quotes, turn.number):
             with CACHES:
                 self.run.laid_out[key] = Made(turn, not quotes, value)
+        return value
+
+    def unchanged(
+        self, given: tuple[Any, ...], turns: Sequence[StoredTurn], make: Callable[[], T]
+    ) -> T:
+        """Return what `make` makes of turns, cached until one of them or what is given is another.
+
+        Of each session the newest is kept.
+        """
+        with CACHES:
+            known = self.run.laid_out.get(self.view.session)
+        kept, read, made = known.value if known else (None, (), None)
+        if kept == given and len(read) == len(turns) and all(map(is_, read, turns)):
+            return cast("T", made)
+        value = make()
+        if turns:
+            entry = Made(turns[-1], is_alone=False, value=(given, turns, value))
+            with CACHES:
+                self.run.laid_out[self.view.session] = entry
         return value
 
     def put(self, efforts: Efforts) -> "Turn":

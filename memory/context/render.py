@@ -38,8 +38,11 @@ def parts_of(work: Turn, plan: Plan) -> Parts:
         parts += _quotes(work, plan)
     if plan.after_turn or plan.open or plan.logs:
         past = [turn for turn in work.view.turns(plan.turns) if turn.status != "erased"]
+        run, logs = work.run, [*_logs(work, plan)]
+        given = plan, work.room, run.count, run.provider, run.refused, run.settings.timezone, logs
+        parts += work.unchanged(given, past, lambda: [*_past_turns(work, plan, past, dict(logs))])
         # What is out of view changes with each plan: it stands after what the provider has cached.
-        parts += [*_past_turns(work, plan, past), *_out_of_view(work, plan, past)]
+        parts += _out_of_view(work, plan, past)
     if work.run.settings.anchor != "off" and (anchor := anchor_of(work, plan)):
         parts.append(_state_block(work, plan, anchor))
     if plan.todos:
@@ -99,7 +102,9 @@ def _known(work: Turn, plan: Plan, names: Sequence[str]) -> tuple[Effort, ...]:
     return view.efforts_named(names, events[: plan.events])
 
 
-def _past_turns(work: Turn, plan: Plan, turns: Sequence[StoredTurn]) -> Iterator[Part]:
+def _past_turns(
+    work: Turn, plan: Plan, turns: Sequence[StoredTurn], logs: dict[str, Part]
+) -> Iterator[Part]:
     """Yield the turns of the plan, with a marker where the effort or the day changes."""
     names = [*dict.fromkeys(filter(None, map(_effort_of, turns)))]
     efforts = {effort.id: effort for effort in _known(work, plan, names)}
@@ -107,7 +112,6 @@ def _past_turns(work: Turn, plan: Plan, turns: Sequence[StoredTurn]) -> Iterator
     if status.get(plan.active) == "open":
         status[plan.active] = "active"
     previous: tuple[str, str] | None = None
-    logs = dict(_logs(work, plan))
     for turn in turns:
         for reopened in [name for name in logs if _opened(work, name, plan) <= turn.number]:
             yield logs.pop(reopened)
