@@ -552,12 +552,13 @@ def unpacked(state: Mapping[str, Any], secret: bytes = b"") -> TurnState:
     wrong = list[Path]()
     turn, persisted = edited.get("turn", 0), bookkeeping.get("number")
     newest = max((number for *_, number in bookkeeping.get("known", ())), default=0)
-    if "turn" in edited and persisted is not None:
+    if persisted is not None:
+        is_begun = newest > persisted or (not newest and turn == persisted + 1)
         # Whatever stands there, it is the running turn if that is known, else the last one.
         if turn and turn == newest and turn not in {persisted, persisted + 1}:
             bookkeeping["number"] = turn - 1
-        elif turn != persisted + (newest > persisted) or type(turn) is not int:
-            turn = persisted + (newest > persisted)
+        elif turn != persisted + is_begun or type(turn) is not int:
+            turn = persisted + is_begun
             edited, wrong = {**edited, "turn": turn}, [("turn",)]
     memory, faults = valid(edited, Memory, turn if type(turn) is int else 0)
     if memory.get("active_effort") not in {None, *memory.get("open_efforts", ())}:
