@@ -154,6 +154,7 @@ def corrected(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -
     saved: dict[str, Any] = dict(unpacked(view.past.saved() or {}))
     keys, now = (*TEXTS, "anchor"), cast("dict[str, Any]", state)
     right: dict[str, Any] = {key: {**now.get(key, {})} for key in keys}
+    wrong += [(key,) for key in (*keys, "active_effort") if key in saved and key not in state]
     for key, *place in wrong:
         before = saved.get(str(key), {})
         if key not in right:
@@ -167,12 +168,12 @@ def corrected(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -
             if field and isinstance(value, dict):
                 value = {**entry, **{f: value[f] for f in field if f in value}}
             right[str(key)][name] = value
-    if ("active_effort",) in wrong and saved.get("active_effort") in right["open_efforts"]:
+    if ("active_effort",) in wrong and "active_effort" in saved:
         right["active_effort"] = saved["active_effort"]
     state = updated(state, right)
     if tip.id and view.past.tip is None:  # `begin_turn` finds out where it goes on
         return updated(state, {"put_right": tuple(wrong)})
-    efforts, contradicted = put_right(efforts_of(state), view)
+    efforts, contradicted = put_right(efforts_of(state), view, saved.get("open_efforts", {}))
     read, fresh = efforts_update(efforts), efforts_update(with_texts(efforts, view, anew=True))
     wrong += contradicted
     wrong += [

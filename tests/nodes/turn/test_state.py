@@ -31,6 +31,8 @@ FORGED: list[tuple[tuple[str, ...], Any]] = [
     (("expanded", "auth-bug", "turns"), [1, 3, 99]),
 ]
 """What the archive contradicts."""
+GONE = object()
+"""What takes a key, an entry or a field out."""
 WRONG_BOOKKEEPING: list[Any] = [
     *(5, None, {"tip": "no id"}, {"tip": "ab" * 16}, {"tip": ""}, {"number": 9}, {"nonce": 3}),
     *({"number": -5}, {"events": [{}]}, {"archive": 5}, {"window": -3}, {"known": [["x"]]}),
@@ -109,6 +111,10 @@ def test_edited_memory(tmp_path: Path, entry: str, stop: bool) -> None:
     taken += [(field, "x") for field in ("goal", "summary", "status")] if stop else []
     odd = odd.filter(lambda edit: (edit[0][-1], edit[1]) not in taken)
     edits = odd if stop else odd | st.sampled_from(FORGED)
+    # Logs and summaries that are taken out stay out.
+    noticed = {("open_efforts", name) for name in memory["open_efforts"]}
+    gone = [at for at in places(memory) if len(at) == 1 or at in noticed or "turn" in at[-1]]
+    edits |= st.tuples(st.sampled_from(gone), st.just(GONE))
 
     @settings(max_examples=examples(20), deadline=None, derandomize=not SOAK)
     @given(st.lists(edits, min_size=1, max_size=3, unique_by=lambda edit: edit[0][0]))
@@ -118,7 +124,9 @@ def test_edited_memory(tmp_path: Path, entry: str, stop: bool) -> None:
         has_note = not {("open_efforts",), ("open_efforts", "css-grid")} & {at for at, _ in edits}
         for (*parents, last), value in edits:
             reduce(getitem, parents, given)[last] = value
-        config = agent.update_state(before.config, {"memory": {**given, "mine": 1}})
+            if value is GONE:
+                del reduce(getitem, parents, given)[last]
+        config = agent.update_state(before.config, {"memory": Overwrite({**given, "mine": 1})})
 
         commands.stats(agent, config)
         after = agent.invoke(asked, config)["memory"]
