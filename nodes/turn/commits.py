@@ -179,8 +179,8 @@ def recovered(state: TurnState, seen: ArchiveView, window: int) -> TurnState:
         raise TipNotFoundError(tip.id, tip.turn)
     messages: list[BaseMessage] = [*state.get("messages", [])]
     newest = archive.load(session).tip
-    if newest is None:
-        return cast("TurnState", {"messages": messages, "lost": True})
+    if newest is None:  # the messages are adopted
+        return cast("TurnState", {"messages": messages})
     before = state_at(archive, session, newest, window)
     new = messages[question_start(messages) :]
     return updated(before, {"messages": [*before["messages"], *new], "lost": True})

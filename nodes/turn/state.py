@@ -467,8 +467,8 @@ class TurnState(_Readable, Bookkeeping, total=False):
     """The state as nodes read it, in one dictionary, and keys of `begin_turn` alone.
 
     `adopted` counts the turns of a history that was just adopted. `unseen` is the newest archived
-    turn of a thread whose messages do not continue it. `lost` tells that the user does not have the
-    turn that the state named, `whole` that `known` lists all messages that are known. `put_right`
+    turn of a thread whose messages do not continue it. `lost` tells that it took the place of one
+    that the user does not have, `whole` that `known` lists all messages that are known. `put_right`
     is where somebody edited the memory in vain.
     """
 

@@ -93,4 +93,4 @@ def test_copy_that_never_spoke_adopts_what_it_has(tmp_path: Path) -> None:
         state = chat.say("On we go.", COPY)
 
         assert chat.said(state)[-2:] == [THANKS, "On we go."]
-        assert "turn that does not exist" in "".join(state["memory"]["banners"]).lower()
+        assert state["memory"]["banners"] == ["--- Adopted 3 earlier turns ---"]
