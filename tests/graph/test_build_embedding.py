@@ -1,31 +1,23 @@
 """The agent inside something larger: a parent graph, a chain, an application with its tools."""
 
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool, InjectedToolCallId, tool
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import END, START, MessagesState, StateGraph
-from langgraph.graph.state import CompiledStateGraph
+from langgraph.graph import END, MessagesState
 from langgraph.prebuilt import InjectedState, InjectedStore, ToolRuntime
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
 
-from ebbtide import DiskArchive, MemoryState, Settings, build_memory_graph, commands
+from ebbtide import MemoryState, Settings, commands
 from ebbtide.memory.messages import text
-from tests.agents import THREAD, Talk, inside, talk, unnumbered
-from tests.doubles import ScriptedModel, call, together
+from tests.agents import THREAD, inside, talk, unnumbered
+from tests.doubles import call, together
 from tests.test_complaints import orphans
-
-
-class ParentState(MemoryState, total=False):
-    """A parent's own state beside the memory's."""
-
-    visits: int
 
 
 @tool
@@ -58,57 +50,6 @@ def commanded(words: str, call_id: Annotated[str, InjectedToolCallId]) -> Comman
 def approve(what: str) -> str:
     """Ask a person."""
     return f"{what}: {interrupt(what)}"
-
-
-def parent(root: Path, answers: Any) -> Talk:
-    """Return a parent graph with a node of its own before the agent."""
-    model, archive = ScriptedModel(answers=answers), DiskArchive(root, durable=False)
-    graph = StateGraph(ParentState)
-    graph.add_node("count", lambda state: {"visits": state.get("visits", 0) + 1})
-    graph.add_node("agent", build_memory_graph(model, archive=archive).compile())
-    graph.add_edge(START, "count")
-    graph.add_edge("count", "agent")
-    compiled: CompiledStateGraph[Any, Any, Any, Any] = graph.compile(checkpointer=InMemorySaver())
-    return Talk(compiled, model, archive)
-
-
-def test_parent_graph_keeps_the_memory(tmp_path: Path) -> None:
-    """Efforts opened in a node of a parent graph are there in its next run."""
-    chat = parent(tmp_path, [call("open_effort", name="a"), "opened", "more"])
-    chat.say("one")
-
-    state = chat.say("two")
-
-    assert (state["visits"], state["memory"]["turn"], state["memory"]["active_effort"]) == (
-        2,
-        2,
-        "a",
-    )
-    assert [session.namespace for session in chat.archive.sessions("")] == ["agent"]
-    assert chat.said(state) == ["one", "two"]
-
-
-def test_parent_graph_of_a_model_that_repeats_ids(tmp_path: Path) -> None:
-    """What LangGraph puts in the place of an old answer in the parent stays in its own turn."""
-    chat = parent(tmp_path, [AIMessage(f"Answer {number}.", id="same") for number in range(8)])
-    for number in range(8):
-        state = chat.say(f"Question {number}?")
-
-    said = [text(message) for turn in chat.turns(state) for message in turn.messages]
-    turns = [[f"Question {number}?", f"Answer {number}."] for number in range(8)]
-    assert said == [*chain.from_iterable(turns)]
-
-
-def test_parent_hands_over_its_whole_history(tmp_path: Path) -> None:
-    """What a parent's other nodes said since the last turn belongs to the new turn."""
-    chat = talk(tmp_path, ["a", "b"])
-    first = chat.say("one")
-    history = [*first["messages"], AIMessage("from another agent", id="x"), HumanMessage("two")]
-
-    state = chat.agent.invoke({"messages": history}, THREAD)
-
-    said = [m.content for m in chat.turns(state)[-1].messages]
-    assert said == ["from another agent", "two", "b"]
 
 
 def test_tool_reads_the_state(tmp_path: Path) -> None:

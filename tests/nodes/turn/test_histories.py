@@ -19,33 +19,43 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
-from ebbtide import InputError, Settings, build_memory_graph, erase, restore
+from ebbtide import (
+    DiskArchive,
+    InputError,
+    MemoryState,
+    Settings,
+    build_memory_graph,
+    erase,
+    restore,
+)
 from ebbtide.memory.messages import text
+from ebbtide.memory.turn import Session, StoredTurn, Tip
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call
 from tests.draws import examples
 
 TALK = ["One.", "1", "Two.", "2", "Three.", "3"]
-KINDS = (HumanMessage, AIMessage)
+PARENTS: dict[str, Any] = {"parent": MessagesState, "mixed parent": MemoryState}
+PLACES = ("graph", "middleware", *PARENTS)
 NOTE = "The refresh token expires after 3600 seconds."
 CUT = ConnectionError("gone")
 ALL = RemoveMessage(REMOVE_ALL_MESSAGES)
 
 
-def parent(root: Path, answers: Any, **options: Any) -> Talk:
-    """Return a graph that keeps messages alone, with the agent inside it."""
+def parent(root: Path, answers: Any, schema: Any = MessagesState, **options: Any) -> Talk:
+    """Return a graph with the agent inside it, which keeps messages alone or the memory too."""
     options.setdefault("checkpointer", InMemorySaver())
     inner = talk(root, answers, checkpointer=None)
-    graph = StateGraph(MessagesState)
+    graph = StateGraph(schema)
     graph.add_node("talk", build_memory_graph(inner.model, archive=inner.archive).compile())
     graph.add_edge(START, "talk")
     return Talk(graph.compile(**options), inner.model, inner.archive)
 
 
 def begun(root: Path, where: str, *answers: Any, monkeypatch: pytest.MonkeyPatch) -> Talk:
-    """Return a conversation of three turns in the graph, the middleware or a parent."""
-    if where == "parent":
-        chat = parent(root, ["1", "2", "3", *answers])
+    """Return a conversation of three turns in one of the `PLACES`."""
+    if where in PARENTS:
+        chat = parent(root, ["1", "2", "3", *answers], PARENTS[where])
     else:
         monkeypatch.setattr("tests.agents.entry", where)
         chat = talk(root, ["1", "2", "3", *answers], checkpointer=InMemorySaver())
@@ -176,8 +186,8 @@ AT_ROOT: dict[str, tuple[Change, list[list[str]], int]] = {
 ROWS = [
     pytest.param(where, case, id=f"{where}: {name}")
     for places, cases in (
-        (("graph", "middleware", "parent"), CASES),
-        (("graph", "middleware"), AT_ROOT),
+        (PLACES, CASES),
+        (PLACES[:2], AT_ROOT),
     )
     for name, case in cases.items()
     for where in places
@@ -206,11 +216,52 @@ def test_messages_in_turns_out(
     banners = "".join(state.get("memory", {}).get("banners", []))
     is_taken_along = where != "parent" and wanted[-1][0] in {"So far.", "To B."}
     assert ("Stored with this turn" in banners) == is_taken_along
-    chat.say("Next.")  # an edit and a mask hold, and what was taken along is known now
+    state = chat.say("Next.")  # an edit and a mask hold, and what was taken along is known now
     found = branches(chat)
     assert (found[0], len(found)) == ([*wanted, ["Next.", "5"]], count)
+    if where not in PARENTS and RemoveMessage not in map(type, update[-1:]):
+        shown = [words for turn in found[0][-3:] for words in turn]
+        assert [m.text for m in state["messages"]] == shown
     (session,) = chat.archive.sessions("")
     assert not [one for one in chat.archive.verify(session) if one.fatal]
+
+
+class DyingArchive(DiskArchive):
+    """An archive whose process ends once a turn is committed."""
+
+    last = 0
+
+    def commit(self, session: Session, parent: Tip, turn: StoredTurn, *more: Any) -> StoredTurn:
+        """Commit the turn."""
+        committed = super().commit(session, parent, turn, *more)
+        if turn.number == self.last:
+            raise RuntimeError(turn.number)
+        return committed
+
+
+@pytest.mark.usefixtures("entry")
+@pytest.mark.parametrize(
+    ("case", "last"), [(CASES["edited middle"], 3), (AT_ROOT["nothing matched"], 4)]
+)
+def test_process_that_ends_behind_the_commits(tmp_path: Path, case: Any, last: int) -> None:
+    """A turn that begins again commits the same turns."""
+    change, wanted, count = case
+    archive, tips = DyingArchive(tmp_path, durable=False), list[Any]()
+    chat = talk(tmp_path, ["1", "2", "3", "4"], archive=archive)
+    update, sent = change(chat.say_all(TALK[::2])[-1]["messages"])
+    chat.agent.update_state(THREAD, {"messages": update})
+
+    archive.last = last
+    for asked in ({"messages": sent}, None):
+        with pytest.raises(RuntimeError):
+            chat.agent.invoke(asked, THREAD)
+        tips.append(archive.tips(archive.sessions("")[0]))
+    archive.last = 0
+    chat.agent.invoke(None, THREAD)
+
+    found = branches(chat)
+    assert (found[0], len(found)) == (wanted, count)
+    assert tips[0] == tips[1]
 
 
 LOST: dict[str, tuple[Callable[[list[BaseMessage]], list[Any]], list[list[str]], int]] = {
@@ -233,15 +284,15 @@ LOST: dict[str, tuple[Callable[[list[BaseMessage]], list[Any]], list[list[str]],
         1,
     ),
     "unknown": (
-        lambda _: [("user", "To B."), ("ai", "Of B."), NEW],
-        [["To B.", "Of B."], ["New.", "4"]],
+        lambda _: [*[("user", "ok"), ("ai", "Fine.")] * 2, ("user", "ok")],
+        [*[["ok", "Fine."]] * 2, ["ok", "4"]],
         2,
     ),
     "nothing": (lambda _: [NEW], [["New.", "4"]], 2),
 }
 
 
-@pytest.mark.parametrize("where", ["graph", "middleware", "parent"])
+@pytest.mark.parametrize("where", PLACES)
 @pytest.mark.parametrize("name", LOST)
 def test_lost_checkpoints(
     tmp_path: Path, where: str, name: str, monkeypatch: pytest.MonkeyPatch
@@ -252,10 +303,12 @@ def test_lost_checkpoints(
     messages = chat.agent.get_state(THREAD).values["messages"]
     chat.agent.checkpointer.delete_thread("t")  # type: ignore[union-attr]  # there is one
 
-    chat.agent.invoke({"messages": handed(messages)}, THREAD)
+    state = chat.agent.invoke({"messages": handed(messages)}, THREAD)
 
     found = branches(chat)
     assert (found[0], len(found)) == (wanted, count)
+    banners = "".join(state.get("memory", {}).get("banners", []))
+    assert ("Adopted 2 earlier turns" in banners) == (name == "unknown" and where != "parent")
     chat.say("Next.")
     assert branches(chat)[0] == [*wanted, ["Next.", "5"]]
 
@@ -267,7 +320,7 @@ def test_long_history_that_is_sent_whole_again(
     """Three times: no row but that of the new turn, however many turns stand before."""
     options: Any = {"settings": Settings(messages_window=window)}
     chat = talk(tmp_path, lambda _: "OK.", checkpointer=InMemorySaver(), **options)
-    words, history = [f"Question {n}." for n in range(120)], list[Any]()
+    words, history = [f"Question {n}." if n % 3 else "ok" for n in range(120)], list[Any]()
     for question in words:
         history += chat.say(question)["messages"][-2:]
 
@@ -398,6 +451,17 @@ def test_parent_goes_back_and_on(tmp_path: Path) -> None:
         [one, ["Left.", "OK."], ["Further left.", "OK."]],
         [one, ["Right.", "OK."]],
     ]
+
+
+def test_parent_of_a_model_that_repeats_ids(tmp_path: Path) -> None:
+    """What LangGraph puts in the place of an old answer in the parent stays in its own turn."""
+    said = pairs([words for n in range(8) for words in (f"Question {n}?", f"Answer {n}.")])
+    answers = [AIMessage(answer, id="same") for _, answer in said]
+    chat = parent(tmp_path, answers, MemoryState)
+
+    chat.say_all(question for question, _ in said)
+
+    assert branches(chat) == [said]
 
 
 @pytest.mark.parametrize("kept", [2, 3, 5])
