@@ -20,7 +20,7 @@ from . import attachments, parts
 from .database import added
 from .index import Rows, add_terms, headings, layout, postings, preset
 from .load import STORED_TURN, Past, Segment, SessionRow, listed_under
-from .rows import columns, packed, parted_state, storable, turn_of, unzipped, zipped
+from .rows import columns, packed, parted_state, storable, turn_of, zipped
 from .schema import (
     ANCHOR,
     blocks,
@@ -70,7 +70,7 @@ class Prepared:
 
     turn: StoredTurn
     row: Mapping[str, Any]
-    anchor: str | None
+    anchor: bytes | None
     said: Rows
     headed: Rows
     files: Mapping[str, bytes]
@@ -90,7 +90,7 @@ class Prepared:
         return cls(
             replace(turn, state=None, attachments={}, part=""),
             row,
-            None if anchor is None else packed(anchor),
+            None if anchor is None else zipped(packed(anchor)),
             postings(said_in, preset(turn)),
             headings(turn),
             attachments.compressed(turn.attachments),
@@ -117,6 +117,11 @@ class Committed:
     turn: StoredTurn
     past: Past
     before: Past | None = None
+
+    @property
+    def moved(self) -> bool:
+        """Whether the turn does not follow the newest one of its session."""
+        return self.before is not None and self.before.row != self.before.session.newest
 
 
 def commit(
@@ -218,12 +223,12 @@ def add_changes(
         add_terms(connection, headed, (session.user, at["id"]), terms)
 
 
-def _block(connection: Connection, number: int, text: str, past: Past) -> int:
+def _block(connection: Connection, number: int, anchor: bytes, past: Past) -> int:
     """Return the row of a state block: the parent's if that one is the same, else a new one."""
     before = connection.execute(_BLOCK, {"number": past.row}).first()
-    if before is not None and before.anchor is not None and unzipped(before.anchor) == text:
+    if before is not None and before.anchor == anchor:
         return int(before.block)
-    connection.execute(insert(blocks), {"id": number, "anchor": zipped(text)})
+    connection.execute(insert(blocks), {"id": number, "anchor": anchor})
     return number
 
 

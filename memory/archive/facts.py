@@ -4,16 +4,18 @@ They belong to no session: one that is said in two of them is one memory with tw
 with the last one.
 """
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, bindparam, delete, select, update
 
 from ..attention.law import Memory
 from ..facts import BASE, Fact, Item, fact_id, fold, items, keywords_of, same
 from ..state_block import newest
 from ..turn import Session, StoredTurn, Tip
+from .commit import Committed
 from .database import upsert
 from .index import among
 from .load import Past
@@ -21,26 +23,35 @@ from .memories import FREE, lock, moment, put, row_of, set_keywords, storable_te
 from .rows import anchor_of
 from .schema import ANCHOR, facts, memories, sessions, turns, users
 
-_NEWEST_FIRST = (facts.c.at.desc(), facts.c.turn.desc(), facts.c.hash)
+_NEWEST_FIRST = (facts.c.at.desc(), facts.c.turn.desc(), facts.c.hash, facts.c.memory)
+_OF_USER = (
+    select(facts)
+    .join(users, users.c.id == facts.c.owner)
+    .where(users.c.name == bindparam("user"))
+    .order_by(*_NEWEST_FIRST)
+)
+_PARENT = (
+    select(turns.c.at, ANCHOR)
+    .join(users, users.c.id == turns.c.owner)
+    .where(users.c.name == bindparam("user"), turns.c.hash == bindparam("parent"))
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a turn's state block says, and what the block before it said, as the model was shown it.
+    """What a turn's state block does to the memories of its user, who has the facts `known`.
 
-    `anchored`: the turn wrote it. `shown` are the memories that were surfaced.
+    `names` has the memory of each item. What is said anew is `stored`: it becomes a memory, or
+    renews the one of the same words in any session. What the context had from another session is
+    `accessed`, and what the block leaves out `withdrawn`.
     """
 
-    items: tuple[Item, ...]
-    before: tuple[Item, ...]
-    anchored: bool
-    shown: frozenset[str]
-    first_of_day: bool
-
-    @property
-    def rules(self) -> tuple[Item, ...]:
-        """The rules of the block."""
-        return tuple(item for item in self.items if item.field == "Rules")
+    number: int
+    known: Sequence[Any] = ()
+    names: Mapping[Item, str] = field(default_factory=dict)
+    stored: Sequence[tuple[Item, Memory]] = ()
+    accessed: Collection[str] = ()
+    withdrawn: Collection[str] = ()
 
 
 def items_of(turn: StoredTurn, state: Mapping[str, Any] | None) -> tuple[Item, ...]:
@@ -53,111 +64,110 @@ def items_of(turn: StoredTurn, state: Mapping[str, Any] | None) -> tuple[Item, .
 
 
 def said_of(
-    connection: Connection,
+    connect: Callable[[], AbstractContextManager[Connection]],
+    session: Session,
     turn: StoredTurn,
     state: Mapping[str, Any] | None,
-    said: tuple[Item, ...],
-    parent: int,
+    *,
+    moved: bool = False,
 ) -> Said:
-    """Return what a turn says, its `items_of`; `parent` is the id of the row that it follows."""
-    written = any(event["type"] == "anchored" for event in turn.events)
-    if not written and not any(item.field == "Rules" for item in said):
-        return Said(said, (), anchored=False, shown=frozenset(), first_of_day=False)
-    row = connection.execute(select(turns.c.at, ANCHOR).where(turns.c.id == parent)).first()
-    earlier = anchor_of(row)
-    before = tuple(item for item in items(earlier) if not item.text.endswith("…"))
-    shown = frozenset((state or {}).get("memory", {}).get("summaries") or ())
-    is_first = row is None or row.at[:10] != turn.at[:10]
-    return Said(said, before, written, shown, is_first)
+    """Return what a turn does to the facts and rules of its user, all of which are compared.
+
+    It does something if it wrote its block, or is the first of a day on which rules are in use; if
+    its thread `moved` to another branch, only the names are needed.
+    """
+    said, written = items_of(turn, state), any(one["type"] == "anchored" for one in turn.events)
+    has_rules = any(item.field == "Rules" for item in said)
+    if session.anonymous or not (written or has_rules or moved):
+        return Said(turn.number)
+    with connect() as connection:
+        key = {"user": session.user, "parent": turn.parent}
+        parent = connection.execute(_PARENT, key).first()
+        is_first = parent is None or parent.at[:10] != turn.at[:10]
+        renews = written or (has_rules and is_first)
+        known = connection.execute(_OF_USER, key).all() if renews or moved else ()
+    by_fold, wording = dict[str, str](), dict[str, str]()
+    for row in known:
+        by_fold.setdefault(fold(row.text), row.memory)
+        wording.setdefault(row.memory, row.text)
+
+    def name_of(text: str) -> str:
+        """Return the id of the memory that says the same, "" if there is none."""
+        alike = (memory_id for memory_id, other in wording.items() if same(text, other))
+        return by_fold.get(fold(text)) or next(alike, "")
+
+    if not renews:
+        return Said(turn.number, known, {item: name_of(item.text) for item in said if known})
+    before = [item.text for item in items(anchor_of(parent)) if not item.text.endswith("…")]
+    folded, stood = {fold(text) for text in before}, {name_of(text) for text in before}
+    shown = (state or {}).get("memory", {}).get("summaries") or ()
+    names, stored = dict[Item, str](), list[tuple[Item, Memory]]()
+    for place, item in enumerate(said, 1):
+        name = name_of(item.text)
+        if name not in shown and fold(item.text) not in folded:  # else as it was, or deleted
+            name, text = name or fact_id(session, turn.number, place), storable_text(item.text)
+            by_fold[fold(text)], wording[name] = name, text
+            memory = Memory(name, BASE[item.field], moment(turn.at), keywords_of(text))
+            stored.append((Item(item.field, text), memory))
+        names[item] = name
+    current = {*names.values()}
+    return Said(turn.number, known, names, stored, current & {*shown}, stood - current)
 
 
 def remember(
-    connection: Connection, session: Session, past: Past, turn: StoredTurn, said: Said
+    connection: Connection,
+    session: Session,
+    done: Committed,
+    said: Said,
+    state: Mapping[str, Any] | None,
 ) -> None:
-    """Write what a turn's block does to the facts and rules of its user.
+    """Write what a turn does to the facts and rules of its user, see `said_of`.
 
-    What it says anew becomes a memory, or renews the one of the same words in any session; what
-    the context had from another session is accessed. What it leaves out is withdrawn. A rule has
-    the date of the last day on which its block was in use.
+    A rule has the date of the last day on which its block was in use.
     """
-    if not (said.anchored or (said.rules and said.first_of_day)):
+    if not (said.names or said.known or done.moved):
         return
-    lock(connection, past.session.user)
-    known = _Known.of(connection, past.session.user)
-    before, stood = {fold(item.text) for item in said.before}, known.names(said.before)
-    for number, item in enumerate(said.items, 1):
-        memory_id = known.name(item.text)
-        if memory_id in said.shown:
-            accessed = {"accesses": memories.c.accesses + 1, "attended": FREE}
-            own = row_of(known.user, memory_id)
-            connection.execute(update(memories).where(*own).values(accessed))
-        elif fold(item.text) not in before:  # else it is as it was, or was deleted by hand
-            known.store(memory_id or fact_id(session, turn.number, number), item, past, turn)
-    for memory_id in stood - known.names(said.items):
-        put(connection, known.user, memory_id, None, None)
-    of_rules = among(memories.c.memory, known.names(said.rules))
-    renewed = update(memories).where(memories.c.owner == known.user, of_rules)
-    connection.execute(renewed.values(created=moment(turn.at).isoformat()))
+    turn, past, user = done.turn, done.past, done.past.session.user
+    lock(connection, user)
+    known = connection.execute(_OF_USER, {"user": session.user}).all()
+    if (said.number, said.known) != (turn.number, known):  # another writer was faster
+        said = said_of(lambda: nullcontext(connection), session, turn, state, moved=done.moved)
+    if done.moved:
+        _move(connection, past, said)
+    accessed = {"accesses": memories.c.accesses + 1, "attended": FREE}
+    for memory_id in said.accessed:
+        connection.execute(update(memories).where(*row_of(user, memory_id)).values(accessed))
+    at = {"session": past.session.id, "turn": turn.number, "at": turn.at}
+    rows = [
+        {"owner": user, "memory": memory.id, "hash": turn.id, **at, **asdict(item)}
+        for item, memory in said.stored
+    ]
+    if rows:
+        insert = upsert(connection, facts)
+        renewed = {name: insert.excluded[name] for name in (*at, "field", "text")}
+        said_so = insert.on_conflict_do_update(index_elements=[*facts.primary_key], set_=renewed)
+        connection.execute(said_so, rows)
+    for _, memory in said.stored:
+        put(connection, user, memory.id, memory, None)
+    for memory_id in said.withdrawn:
+        put(connection, user, memory_id, None, None)
+    rules = [name for item, name in said.names.items() if item.field == "Rules"]
+    in_use = update(memories).where(memories.c.owner == user, among(memories.c.memory, rules))
+    connection.execute(in_use.values(created=moment(turn.at).isoformat()))
 
 
-def move(connection: Connection, past: Past, said: Said) -> None:
+def _move(connection: Connection, past: Past, said: Said) -> None:
     """Withdraw the facts of a branch that a session left, and put back those of its new one."""
-    lock(connection, past.session.user)
-    known, session = _Known.of(connection, past.session.user), past.session.id
-    current = known.names(said.items)
-    for memory_id, origins in known.origins.items():
-        own = [row for row in origins if row.session == session]
-        ids = past.ids([row.turn for row in own])
-        seen = [row for row in own if ids.get(row.turn) == row.hash]
-        if own and not seen and len(own) == len(origins):
-            put(connection, known.user, memory_id, None, None)
-        elif seen and memory_id in current:
-            back = {"withdrawn": False, "attended": ~memories.c.suppressed}
-            withdrawn = (*row_of(known.user, memory_id), memories.c.withdrawn)
-            connection.execute(update(memories).where(*withdrawn).values(back))
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """The remembered items of a user: by their ids the turns that said them, newest first."""
-
-    connection: Connection
-    user: int
-    origins: dict[str, list[Any]]
-
-    @classmethod
-    def of(cls, connection: Connection, user: int) -> "_Known":
-        origins: dict[str, list[Any]] = {}
-        query = select(facts).where(facts.c.owner == user).order_by(*_NEWEST_FIRST)
-        for row in connection.execute(query):
-            origins.setdefault(row.memory, []).append(row)
-        return cls(connection, user, origins)
-
-    def name(self, text: str) -> str:
-        """Return the id of the memory that says the same, "" if there is none."""
-        folded, wordings = fold(text), list[tuple[str, str]]()
-        for memory_id, rows in self.origins.items():
-            if any(fold(row.text) == folded for row in rows):
-                return memory_id
-            wordings.append((memory_id, rows[0].text))
-        return next((memory_id for memory_id, other in wordings if same(text, other)), "")
-
-    def names(self, said: Iterable[Item]) -> set[str]:
-        return {name for item in said if (name := self.name(item.text))}
-
-    def store(self, memory_id: str, item: Item, past: Past, turn: StoredTurn) -> None:
-        """Store an item that a turn said."""
-        text = storable_text(item.text)
-        values = {"session": past.session.id, "turn": turn.number, "at": turn.at}
-        values |= {"field": item.field, "text": text}
-        key = {"owner": self.user, "memory": memory_id, "hash": turn.id}
-        statement = upsert(self.connection, facts).values(**key, **values)
-        self.connection.execute(statement.on_conflict_do_update(index_elements=[*key], set_=values))
-        at = moment(turn.at)
-        memory = Memory(memory_id, BASE[item.field], at, keywords_of(text))
-        put(self.connection, self.user, memory_id, memory, None)
-        fresh = _Known.of(self.connection, self.user)
-        self.origins.update(fresh.origins)
+    user, session = past.session.user, past.session.id
+    own = [row for row in said.known if row.session == session]
+    ids = past.ids([row.turn for row in own])
+    seen = {row.memory for row in own if ids.get(row.turn) == row.hash}
+    elsewhere = {row.memory for row in said.known if row.session != session}
+    for memory_id in {row.memory for row in own} - seen - elsewhere:
+        put(connection, user, memory_id, None, None)
+    returned = memories.c.owner == user, among(memories.c.memory, seen & {*said.names.values()})
+    back = {"withdrawn": False, "attended": ~memories.c.suppressed}
+    connection.execute(update(memories).where(*returned, memories.c.withdrawn).values(back))
 
 
 def of_user(connection: Connection, user: str, ids: Collection[str] = ()) -> dict[str, Fact]:
@@ -182,9 +192,11 @@ def forget(connection: Connection, user: int, *origins: Any) -> None:
     touched = select(facts.c.memory).where(facts.c.owner == user, *origins)
     names = {*connection.execute(touched).scalars()}
     connection.execute(delete(facts).where(facts.c.owner == user, *origins))
-    left = _Known.of(connection, user).origins
+    query = select(facts).where(facts.c.owner == user, among(facts.c.memory, names))
+    newest_first = connection.execute(query.order_by(*_NEWEST_FIRST)).all()
+    left = {row.memory: row.text for row in reversed(newest_first)}
     for memory_id in names:
         if memory_id in left:
-            set_keywords(connection, user, memory_id, left[memory_id][0].text)
+            set_keywords(connection, user, memory_id, left[memory_id])
         else:
             connection.execute(delete(memories).where(*row_of(user, memory_id)))

@@ -130,7 +130,8 @@ class SqlArchive(Archive):
     ) -> StoredTurn:
         embedded = self._vectors.of_turn(session, turn, embedder)
         new = Prepared.after(tip, turn, self.parts(session, turn.part))
-        items = facts.items_of(new.turn, turn.state)
+        reading = self.database.reading
+        said = again_if_lost(lambda: facts.said_of(reading, session, new.turn, turn.state))
         beside: tuple[Tip, str] | None = None
         with self.database.writing() as connection:
             stored = session_row(connection, session)
@@ -142,17 +143,12 @@ class SqlArchive(Archive):
             if new.refers:
                 settle(connection, stored.user, session, done.past.row)
             if done.before is not None:
-                moved = done.before.row != stored.newest
-                if moved:
+                if done.moved:
                     row = connection.execute(_NEWEST, {"number": stored.newest}).first()
                     beside = (Tip(row.turn, row.hash), row.at) if row else None
                 if not session.anonymous:  # what nobody can be told by has no memories
-                    attend(connection, session, done.past, done.turn, moved=moved)
-                    parent = done.before.row
-                    said = facts.said_of(connection, done.turn, turn.state, items, parent)
-                    if moved:
-                        facts.move(connection, done.past, said)
-                    facts.remember(connection, session, done.past, done.turn, said)
+                    attend(connection, session, done.past, done.turn, moved=done.moved)
+                    facts.remember(connection, session, done, said, turn.state)
                 if embedder is not None:
                     embedded.put(connection, stored.user, done.past.row)
         # All that was written is cached, so that nothing has to be read after it.

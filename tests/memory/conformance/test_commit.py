@@ -46,10 +46,12 @@ def test_nothing_is_computed_while_others_wait(archive: SqlArchive) -> None:
         sys.setprofile(None)
 
     file = {"type": "image", "base64": b64encode(randbytes(99_999)).decode(), "mime_type": "a/b"}
+    block = {"Facts": "likes tea\nlikes green tea", "Rules": "Answer in Dutch."}
     rounds = Part("ab" * 8, "", (answer("One step.", tool_calls=[]),))
     pasted = StoredTurn(
         *(1, (human(" ".join(map(hex, range(9_999)))), *rounds.messages), "2026-01-01"),
-        events=(opened("e"),),
+        events=(opened("e"), {"type": "anchored", "anchor": block}),
+        state={"memory": {"anchor": block}},
         nonce="ab" * 8,
         part=archive.add_part(SESSION, rounds),
     )
@@ -71,6 +73,7 @@ def test_nothing_is_computed_while_others_wait(archive: SqlArchive) -> None:
     assert "ebbtide.memory.archive.index" in called
     assert not [name for name in called if ".memory.search." in name or "compress" in name]
     assert archive.parts(SESSION, pasted.part) == (rounds,)
+    assert len(archive.facts(SESSION.user)) == 3
 
 
 def test_first_turn_has_no_parent(archive: Archive) -> None:

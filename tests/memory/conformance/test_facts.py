@@ -3,13 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
+from sqlalchemy import Connection, event
 
 from ebbtide import memories
 from ebbtide.memory.archive.copy import copy
 from ebbtide.memory.archive.protocol import Archive
-from ebbtide.memory.archive.sql import DiskArchive
+from ebbtide.memory.archive.sql import DiskArchive, SqlArchive
 from ebbtide.memory.errors import CommandError
 from ebbtide.memory.turn import Session, StoredTurn, Tip
 from tests.memory.turns import START, answer, human
@@ -102,6 +104,23 @@ def test_said_in_two_sessions_it_is_one_memory(archive: Archive) -> None:
 
     assert surfaced(archive) == [FIRST]
     assert archive.facts("ann")[FIRST].text == "Allergic to PEANUTS"
+    assert created(archive) == "2"
+
+
+def test_said_by_two_at_once_it_is_one_memory(archive: SqlArchive) -> None:
+    """The second writer finds what the first one wrote after it had looked."""
+    name, first = "set_connection_execution_options", [Saying(archive, "a")]
+    Saying(archive, "b").say()
+
+    def overtake(_: Connection, options: dict[str, Any]) -> None:
+        if first and ("ebbtide_writes" in options or "AUTOCOMMIT" in options.values()):
+            first.pop().say(Facts=PEANUTS)
+
+    event.listen(archive.database._engine, name, overtake)
+    Saying(archive, "c").say(Facts=f"{PEANUTS}.", day=2)
+    event.remove(archive.database._engine, name, overtake)
+
+    assert surfaced(archive) == [FIRST]
     assert created(archive) == "2"
 
 
