@@ -7,6 +7,7 @@ with the last one.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
+from itertools import count
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, select, update
@@ -105,7 +106,9 @@ def said_of(
     for place, item in enumerate(said, 1):
         name = name_of(item.text)
         if name not in shown and fold(item.text) not in folded:  # else as it was, or deleted
-            name, text = name or fact_id(session, turn.number, place), storable_text(item.text)
+            free = (fact_id(session, turn.number, n) for n in count(place))  # of other branches too
+            name = name or next(one for one in free if one not in wording)
+            text = storable_text(item.text)
             by_fold[fold(text)], wording[name] = name, text
             memory = Memory(name, BASE[item.field], moment(turn.at), keywords_of(text))
             stored.append((Item(item.field, text), memory))

@@ -211,6 +211,17 @@ def test_abandoned_branches_give_none(archive: Archive) -> None:
     assert (without, surfaced(archive)) == ([], ["a/turn-2/fact-1"])
 
 
+def test_two_branches_say_two_facts(archive: Archive) -> None:
+    """The turns have one number, and the memories two ids."""
+    session = Saying(archive, "a")
+    start = session.say().tip
+    session.say(Facts=PEANUTS, after=start)
+    session.say(Facts="likes tea", after=start)
+
+    assert {one.text for one in archive.facts("ann").values()} == {PEANUTS, "likes tea"}
+    assert surfaced(archive) == ["a/turn-2/fact-2"]
+
+
 def test_a_fact_is_edited_and_deleted(archive: Archive) -> None:
     """What a session's block still says does not bring it back."""
     session = Saying(archive, "a")
