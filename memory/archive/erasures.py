@@ -149,8 +149,7 @@ class Scope:
             ),
             awaiting_in=self.session,
         )
-        nonces = [row.nonce] if row.nonce else []
-        parts.forget(self.connection, self.row.user, self.session, nonces)
+        parts.forget(self.connection, self.row.user, self.session, row)
         to_sweep(self.connection)
         stale, elsewhere = _stale(self, efforts), _elsewhere(self, having)
         events = (event for stored in stored_turns.values() for event in stored.events)
@@ -276,7 +275,7 @@ def _put(scope: Scope, row: Any, before: StoredTurn, after: StoredTurn) -> None:
     if after.status == "erased":
         after = replace(after, nonce="")
     elif after.hashed != before.hashed:
-        after = replace(after, content=remains(after))
+        after = replace(after, nonce="", content=remains(after))  # a nonce confirms a guess
     said_in = passages(after.messages)
     values = {**columns(after), "passages": index.layout(said_in)}
     if after.status == "command":  # its mark is that of the turn that it follows

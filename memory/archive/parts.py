@@ -70,10 +70,11 @@ def places(chain: Sequence[Part], turn: StoredTurn) -> list[dict[str, Any]]:
     return found
 
 
-def forget(connection: Connection, user: int, session: Session, nonces: Sequence[str] = ()) -> None:
-    """Delete the parts of a session that no turn joined, and those of turns with these nonces."""
+def forget(connection: Connection, user: int, session: Session, turn: Any) -> None:
+    """Delete the parts of a session that no turn joined, and those of a turn, given its row."""
     left = (parts.c.session == awaiting(session)) & parts.c.turn.is_(None)
-    gone = left | parts.c.nonce.in_(nonces) if nonces else left
+    same_run = parts.c.nonce == (turn.nonce or None)  # also of forks from the middle of the turn
+    gone = left | (parts.c.turn == turn.id) | same_run
     connection.execute(delete(parts).where(parts.c.owner == user, gone))
 
 

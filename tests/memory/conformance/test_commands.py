@@ -175,10 +175,11 @@ def test_copied_session_keeps_its_commands(archive: InMemoryArchive) -> None:
 
 
 def test_command_that_lost_its_text_stays_sound(archive: Archive) -> None:
-    """Erasing its turn once more changes nothing that it has left."""
+    """Erasing its turn once more changes nothing that it has left, and its nonce is gone."""
     tip = archive.commit(SESSION, START, turn(1)).tip
-    tip = archive.commit(SESSION, tip, command(opened("a", goal="secret"))).tip
+    tip = archive.commit(SESSION, tip, command(opened("a", goal="secret"), nonce="01")).tip
     for _ in range(2):
         archive.erase(SESSION, tip, 1)
 
+    assert {one.nonce for one in archive.load(SESSION, tip).commits([1])} == {""}
     assert not [finding for finding in archive.verify(SESSION) if finding.fatal]

@@ -4,20 +4,24 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from langchain_core.messages import ToolMessage
+from sqlalchemy import select
 
+from ebbtide import SqlArchive
 from ebbtide.memory.archive.protocol import Archive
+from ebbtide.memory.archive.schema import parts
 from ebbtide.memory.errors import SessionNotFoundError
 from ebbtide.memory.turn import Part, Session, StoredTurn, Tip
-from tests.memory.turns import SESSION, START, answer, commit_all, human, turn
+from tests.memory.turns import SESSION, START, answer, commit_all, human, opened, turn
 
 ROUNDS = tuple(answer(f"round {number}") for number in range(6))
 FIRST = Part("aa", "", ROUNDS[:2], ({"type": "sent", "total": 9},))
 
 
-def chain(archive: Archive, *parts: tuple[Any, ...], session: Session = SESSION) -> str:
+def chain(archive: Archive, *groups: tuple[Any, ...], session: Session = SESSION) -> str:
     """Store parts, each after the one before, and return the id of the last one."""
     last = ""
-    for messages in parts:
+    for messages in groups:
         last = archive.add_part(session, Part("aa", last, messages))
     return last
 
@@ -79,6 +83,23 @@ def test_parts_go_with_their_turn(archive: Archive) -> None:
 
     assert archive.parts(SESSION, joined_part) == archive.parts(SESSION, loose) == ()
     assert [part.messages for part in archive.parts(SESSION, kept)] == [ROUNDS[:1]]
+
+
+def test_parts_of_a_turn_that_lost_a_copy_go_with_it(archive: SqlArchive) -> None:
+    """Although its nonce has gone with the copy."""
+    tip = archive.commit(SESSION, START, turn(1, events=[opened("a", goal="secret")])).tip
+    body = '{"effort_id":"a","goal":"secret"}'
+    copied = ToolMessage(body, tool_call_id="1", name="expand_effort")
+    last = chain(archive, (*ROUNDS[:1], copied))
+    tip = archive.commit(SESSION, tip, replace(joined(last, *ROUNDS[:1], copied), number=2)).tip
+
+    archive.erase(SESSION, tip, 1)
+    (without,) = archive.load(SESSION, tip).turns([2])
+    archive.erase(SESSION, tip, 2)
+
+    assert (without.nonce, "secret" in str(without.messages)) == ("", False)
+    with archive.database.reading() as connection:
+        assert connection.execute(select(parts.c.id)).all() == []
 
 
 @pytest.mark.parametrize("what", ["session", "user"])
