@@ -130,17 +130,19 @@ class Vectors:
                 missing = _missing(stored.id, model).limit(limit)
                 numbers = connection.execute(missing).scalars().all()
                 query = sa.select(turns).where(among(turns.c.id, numbers)).order_by(turns.c.id)
-                read = connection.execute(query) if numbers else ()
-                rows = {row.id: turn_of(row) for row in read}
+                rows = {row.id: row for row in connection.execute(query)} if numbers else {}
+                read = [turn_of(row) for row in rows.values()]
         except SessionNotFoundError:
             return 0
-        computed = dict(zip(rows, _embed(embedder, [*rows.values()]), strict=True))
-        with self._database.writing() as connection:
-            query = sa.select(turns).where(among(turns.c.id, rows)).with_for_update()
-            # A turn that lost text while its vectors were computed gets none of them.
-            same = [row.id for row in connection.execute(query) if turn_of(row) == rows[row.id]]
-            for number in same:
-                computed[number].put(connection, stored.user, number)
+        same: list[int] = []
+        if rows:
+            computed = dict(zip(rows, _embed(embedder, read), strict=True))
+            with self._database.writing() as connection:
+                query = sa.select(turns).where(among(turns.c.id, rows)).with_for_update()
+                # A turn that lost text while its vectors were computed gets none of them.
+                same = [row.id for row in connection.execute(query) if row == rows[row.id]]
+                for number in same:
+                    computed[number].put(connection, stored.user, number)
         if len(same) == len(numbers) < limit:
             self._complete.add((session, model))
         return len(same)
