@@ -34,7 +34,7 @@ from ..facts import keywords_of
 from ..names import is_qualified, parted, qualified
 from ..serialised import clean
 from ..settings import ATTENTION_THRESHOLD
-from ..turn import Event, Session, StoredTurn
+from ..turn import Event, Session, StoredTurn, without_controls
 from .database import Database, added, upsert
 from .load import Past, effort_of
 from .rows import packed
@@ -156,6 +156,7 @@ class SqlAttention(Attention):
 
     def _stored(self, user_id: str, *conditions: Any) -> tuple[Kept, ...]:
         """Return the memories of a user that meet the conditions."""
+        without_controls("user_id", user_id)
         if not self.database.exists():
             return ()
         with _errors_of_attention(), self.database.reading() as connection:
@@ -204,6 +205,7 @@ class SqlAttention(Attention):
     @contextmanager
     def _writing(self, user_id: str) -> Iterator[tuple[Connection, int]]:
         """Yield a connection to write and the id of the user, locked; 0 if there is no user."""
+        without_controls("user_id", user_id)
         locked = select(users.c.id).where(users.c.name == user_id).with_for_update()
         try:
             with _errors_of_attention(), self.database.writing() as connection:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -13,6 +14,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import DiskArchive, Settings, commands, create_memory_agent, restore, transcript
+from ebbtide.memory.attention.law import Memory
 from ebbtide.memory.errors import InputError, SettingsError
 from ebbtide.memory.turn import Session
 from tests.agents import ENTRIES, SUMMARY, THREAD, referenced, talk
@@ -230,11 +232,15 @@ def test_thread_id_with_a_control_character(tmp_path: Path) -> None:
     """Runs, commands and the archive refuse it: stores change such ids into others."""
     chat = talk(tmp_path, ["a"])
     config: Any = {"configurable": {"thread_id": "t\0"}}
+    attention, now = chat.archive.attention(), datetime.now(UTC)
     doors: tuple[Callable[[], object], ...] = (
         lambda: chat.say("one", config),
         lambda: commands.messages(chat.agent, config),
         lambda: chat.archive.load(Session("", "t\x1b")).tip,
         lambda: chat.archive.sessions("ann\n"),
+        lambda: chat.archive.facts("ann\n"),
+        lambda: attention.add("ann\n", Memory("m", 50, now), now=now),
+        lambda: attention.top("ann\n", 3, now=now),
     )
 
     for door in doors:

@@ -23,7 +23,7 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 A = Memory("t1/auth-bug", 60, NOW, ("refresh token", "axios"))
 B = Memory("t2/report", 50, NOW, ("quarterly report",))
 SET, HASH = "ebbtide:ann:attention", "ebbtide:ann:memories"
-USERS = ("ann", "ann:attention", "ann:memories", "*", "{x}", "a\nb", "", "Ann", "\ud800", "%3A")
+USERS = ("ann", "ann:attention", "ann:memories", "*", "{x}", "", "Ann", "\ud800", "%3A")
 
 CALLS: dict[str, Callable[[Attention], Any]] = {
     "add": lambda one: one.add("ann", A, now=NOW),
