@@ -4,13 +4,13 @@ A round is an answer of the model with its calls, and their results. A cut goes 
 round to the newest, and the user's request is shortened last.
 """
 
-from bisect import bisect_right
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import chain
-from typing import Any, NamedTuple
+from functools import lru_cache, partial
+from itertools import accumulate, chain, islice
+from operator import attrgetter
+from typing import Any, TypeAlias
 
 from langchain_core.messages import BaseMessage
 
@@ -22,8 +22,8 @@ from ..messages import text as text_of
 from ..running_turn import Turn
 from ..spans import active_before, spans
 from ..tokens import TokenCounter, count_message, count_messages, fit
-from ..tool_names import DECIDING, MEMORY_TOOLS
-from ..transcript import Offsets, offsets, visible_text
+from ..tool_names import MEMORY_TOOLS
+from ..transcript import Offsets, cleaned, offsets, visible_text
 from ..turn import StoredTurn, first_round
 from ..valid_history import valid_history
 from .budget import LEAST_PREVIEW, first_below, ladder
@@ -47,11 +47,19 @@ RESULT_SHARE = 4
 _INDEX_SHARE = 6  # one in how many tokens of the room the index may have
 _REQUEST_SHARE = 4  # a request up to this share is never shortened for the results
 _ACTIVE_SHARE = 12  # the note on the active effort: a goal and a few constraints
-_LINE_TOKENS = 24  # tokens of the arguments, or of the words, in a line of the index
+_SHORT, _SAID = 12, 60  # tokens of a result or a value, and of words or all arguments, in a line
+_RANKS = 3  # of lines, see `_Done`
+_LAST_LINES = 3  # of a long result, of which one may tell how it ended
 _CONCLUDED_SHARE = 3  # one in how many tokens of the index the lines of concluded efforts may have
-_TOOLS_NAMED, _SUBJECTS_NAMED = 4, 4  # tools, and subjects, that a line for several rounds names
-_SUBJECTS_OF_TOOL, _EFFORTS_NAMED = 3, 3  # subjects of one tool at most, merged efforts at least
+_NAMED, _LOOKED_AT = 6, 18  # calls that a line for several rounds names, and among how many lines
+_EFFORTS_NAMED = 3  # concluded efforts that such a line names
 _NAME, _SUBJECT = 32, 80  # characters of such a name, and of an argument that is one
+
+_ENDED = re.compile(
+    r"^\W{0,99}(?:\d+ [a-z]|ok\b|done\b|success|exit)|\b(?:error|exception|fail|passed)",
+    re.IGNORECASE,
+)
+"""What is in a line that tells how a command ended, such as "== 694 passed in 8.76s =="."""
 
 
 def begins(messages: Sequence[BaseMessage]) -> list[int]:
@@ -151,7 +159,7 @@ def cut_turn(
     short = previewed_each(turn, messages, limits, fences.count)
     rest = [short[at] for at in visible if at >= first]
     limit = 0 if cut.bare else room // _INDEX_SHARE
-    notes = [_index(turn, away, cut, limit, fences)] if away else []
+    notes = [_index(turn, cut, limit, fences)] if away else []
     notes += _active_note(turn, [*rest, *turn.messages[len(messages) :]], room, fences)
     return (*valid(short[:first]), *notes, *valid(rest))
 
@@ -253,136 +261,204 @@ def _active_note(
     yield fences.note_within("\n".join(purpose), room // _ACTIVE_SHARE, form)
 
 
-def _index(
-    turn: StoredTurn, away: set[int], cut: Rounds, limit: int, fences: Fences
-) -> BaseMessage:
-    """Return the index of the rounds that left: a line for each call, the oldest merged.
+def _index(turn: StoredTurn, cut: Rounds, limit: int, fences: Fences) -> BaseMessage:
+    """Return the index of the rounds that left: a list of what was done, a line for each call.
 
-    Of a concluded effort, for whose rounds its summary stands, it says where they are read.
+    When it is full, the oldest lines of the lowest rank are merged first. Of a concluded effort,
+    for whose rounds its summary stands, it says where they are read.
     """
-    messages, places, count = turn.messages, offsets(turn.messages), fences.count
-    left = sorted(away.difference(*(range(begin, end) for _, begin, end in cut.gone)))
-    called = _called(messages)
-    made = [one for at in left for one in called[at]]
-    head = _concluded_lines(turn, cut, limit // _CONCLUDED_SHARE, count)
-    newest = (
-        line for at in reversed(left) for line in reversed([*_lines(messages, places, at, count)])
-    )
-    shown: list[_Line] = []
+    places, count = offsets(turn.messages), fences.count
+    spans, gone = _spans(turn.messages, cut)
+    done = _done(count)(turn.messages[: max(end for _, end in (*spans, *gone))])
+    head = _concluded_lines(cut, done, places, limit // _CONCLUDED_SHARE, count)
 
-    def oldest() -> int:
-        begin = next(at for at in left if called[at])
-        return next(_lines(messages, places, begin, count)).offset
-
-    def note(kept: int) -> BaseMessage:
-        """Return the index with so many of its newest lines, the older ones merged."""
-        merged = _merged(made[: len(made) - kept], oldest)
-        lines = [*head, *merged, *(one.text for one in reversed(shown[:kept]))]
-        quote = "\n".join(lines)
+    def note(kept: Sequence[_Line]) -> BaseMessage:
+        others = [*islice(_by_rank(done, spans), len(kept), len(kept) + _LOOKED_AT)]
+        names = _names(others, _calls(done, spans) - sum(bool(line.name) for line in kept))
+        merged = [_more("index_merged", places, spans[0][0], calls=names)] if others else []
+        lines = [_said(line, places) for line in sorted(kept, key=attrgetter("at", "number"))]
+        quote = "\n".join([*head, *merged, *lines])
         return fences.note(render("rounds_left_out", turn=turn.number, quote=quote))
 
-    free = limit - count_message(note(0), count)
-    for line in newest:
-        free -= count(f"{line.text}\n")
+    kept, free = list[_Line](), limit - count_message(note([]), count)
+    for line in _by_rank(done, spans):
+        free -= count(f"{_said(line, places)}\n")
         if free < 0:
             break
-        shown.append(line)
-    kept = len(shown)
+        kept.append(line)
     while kept and count_message(note(kept), count) > limit:
-        kept -= 1
+        kept.pop()
     return note(kept)
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A line of the index: its text, and where the log has it."""
+    """A line of the index."""
 
     text: str
-    offset: int
+    name: str
+    """The tool, and what it was called for; empty for words and the memory's tools."""
+    at: int
+    """The place of the message to which it belongs."""
+    number: int
+    """How many lines of that message come before it."""
+    more: int | None
+    """The place of the message that says more, None if the line says all."""
+    before: "_Line | None"
+    """The line before it of the same rank."""
 
 
-class _Called(NamedTuple):
-    """A call of a tool and its subject; both are empty for words."""
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What was done up to a message: how many messages and calls, and the last line of each rank.
 
-    tool: str
-    subject: str
+    Of the lowest rank are readings, which have long results and short arguments, then come searches
+    and words; of the highest are edits, writes and commands, which have long arguments.
+    """
 
+    messages: int = 0
+    calls: int = 0
+    last: tuple[_Line | None, ...] = (None,) * _RANKS
 
-def _calls_of(message: BaseMessage) -> tuple[_Called, ...]:
-    """Return for each line of the index for a message what was called."""
-    if message.type != "ai":
-        return ()
-    said = (_Called("", ""),) if one_line(visible_text(message)) else ()
-    made = (
-        _Called(one_line(str(call["name"])), _subject(call.get("args"))) for call in calls(message)
-    )
-    return (*said, *made)
-
-
-def _subject(args: Any) -> str:
-    """Return the first argument that is a short text: a path, a command or a query."""
-    values = args.values() if isinstance(args, Mapping) else ()
-    texts = (one_line(one) for one in values if isinstance(one, str) and len(one) <= _SUBJECT)
-    return next((one for one in texts if any(map(str.isalnum, one))), "")
+    def after(self, found: Iterable[tuple[int, str, str, int | None]]) -> "_Done":
+        """Return what was done up to the next message, whose lines are `found`."""
+        last, at, called = [*self.last], self.messages, self.calls
+        for number, (rank, text, name, steps) in enumerate(found):
+            more = None if steps is None else at + steps
+            last[rank] = _Line(text, name, at, number, more, last[rank])
+            called += bool(name)
+        return _Done(at + 1, called, tuple(last))
 
 
-_called = Growing[tuple[_Called, ...]](lambda messages, _: [*map(_calls_of, messages)])
+@lru_cache(maxsize=8)
+def _done(count: TokenCounter) -> Growing[_Done]:
+    """Return the function from whole rounds to what was done up to each of their messages."""
+
+    def make(messages: Sequence[BaseMessage], before: _Done | None) -> Sequence[_Done]:
+        found = (_lines(messages, at, count) for at in range(len(messages)))
+        return [*accumulate(found, _Done.after, initial=before or _Done())][1:]
+
+    return Growing(make)
 
 
 def _lines(
-    messages: Sequence[BaseMessage], places: Sequence[Offsets], at: int, count: TokenCounter
-) -> Iterator[_Line]:
-    """Yield the lines of the index for a message: what it says, and its calls."""
+    messages: Sequence[BaseMessage], at: int, count: TokenCounter
+) -> Iterator[tuple[int, str, str, int | None]]:
+    """Yield the lines for a message: rank, text, name, and how far on the message is to read on."""
     message = messages[at]
     if message.type != "ai":
         return
-    if said := one_line(visible_text(message)):
-        words = render("index_said", words=_head(said, count))
-        yield _Line(words, places[at].text)
+    if said := one_line(cleaned(visible_text(message))):
+        words = _head(said, _SAID, count)
+        yield 1, render("index_said", words=words), "", None if words == said else 0
     results = _results(messages, at)
-    for call, place in zip(calls(message), places[at].calls, strict=True):
-        line = f"{one_line(str(call['name']))} {_head(one_line(arguments(call)), count)}"
+    for call in calls(message):
+        tool, args, more = one_line(str(call["name"])), call.get("args"), None
+        asked, brief = count(arguments(call)), arguments({"args": _brief(args, count)})
+        line, rank = f"{tool} {_head(one_line(brief), _SAID, count)}", 2 if asked > _SHORT else 1
         found = results.get(call.get("id"))
         if found is not None:
-            tokens = count(text_of(messages[found]))
-            line = render("index_call", call=line, tokens=tokens, offset=places[found].text)
-        yield _Line(line, place)
+            result = cleaned(text_of(messages[found]))
+            tokens, said = count(result), one_line(result)
+            if tokens > _SHORT:
+                said, more = _telling(result, count), found - at
+                rank = rank if said or tokens <= asked else 0
+            said = said or render("index_tokens", tokens=tokens)
+            line = render("index_call", call=line, result=said)
+        name = "" if tool in MEMORY_TOOLS else f"{_short(tool)} {_short(_subject(args))}".strip()
+        yield rank, line, name, more
 
 
-def _concluded_lines(turn: StoredTurn, cut: Rounds, limit: int, count: TokenCounter) -> list[str]:
+def _brief(value: Any, count: TokenCounter) -> Any:
+    """Return arguments with long texts cut: of such a text stands the first line, or its head."""
+    if isinstance(value, str):
+        words, first = one_line(value), one_line(value.strip().partition("\n")[0])
+        is_short = count(words) <= _SHORT
+        return words if is_short else f"{_head(first, _SHORT, count).removesuffix('…')}…"
+    if isinstance(value, Mapping):
+        return {key: _brief(one, count) for key, one in value.items()}
+    return [_brief(one, count) for one in value] if isinstance(value, list) else value
+
+
+def _telling(result: str, count: TokenCounter) -> str:
+    """Return the last short line that tells how something ended, empty if none of the last does."""
+    lines = [line for line in result.splitlines() if line.strip()][-_LAST_LINES:]
+    found = [one_line(line).strip("=-*# ") for line in lines if _ENDED.search(line)]
+    return next((line for line in reversed(found) if count(line) <= _SHORT), "")
+
+
+_Spans: TypeAlias = Sequence[tuple[int, int]]
+"""Rounds, from place to place, in order."""
+
+
+def _spans(messages: Sequence[BaseMessage], cut: Rounds) -> tuple[_Spans, _Spans]:
+    """Return the rounds that left, apart from those of efforts that were concluded, and these."""
+    gone = [(begin, min(end, len(messages))) for _, begin, end in cut.gone]
+    left, begin, others = min(cut.left, len(messages)), first_round(messages), []
+    for first, end in (*sorted(gone), (left, left)):
+        if begin < min(first, left):
+            others.append((begin, min(first, left)))
+        begin = max(begin, end)
+    return others, gone
+
+
+def _by_rank(done: Sequence[_Done], spans: _Spans) -> Iterator[_Line]:
+    """Yield the lines of some rounds, those of the highest rank first, of each the newest."""
+    for rank in reversed(range(_RANKS)):
+        for begin, end in reversed(spans):
+            line = done[end - 1].last[rank]
+            while line is not None and line.at >= begin:
+                yield line
+                line = line.before
+
+
+def _calls(done: Sequence[_Done], spans: _Spans) -> int:
+    """Return how many calls some rounds have, without those of the memory's tools."""
+    before = (done[begin - 1].calls if begin else 0 for begin, _ in spans)
+    return sum(done[end - 1].calls for _, end in spans) - sum(before)
+
+
+def _said(line: _Line, places: Sequence[Offsets]) -> str:
+    """Return a line with the offset from which there is more to read."""
+    return (
+        line.text if line.more is None else _more("index_more", places, line.more, line=line.text)
+    )
+
+
+def _more(form: str, places: Sequence[Offsets], at: int, **said: str) -> str:
+    return render(form, **said, offset=places[at].text)
+
+
+def _names(lines: Iterable[_Line], number: int) -> str:
+    """Return what some of these lines were called for; `number` is that of all their calls."""
+    names = [*dict.fromkeys(line.name for line in islice(lines, _LOOKED_AT) if line.name)][:_NAMED]
+    return _listed(names, number) or "-"
+
+
+def _concluded_lines(
+    cut: Rounds, done: Sequence[_Done], places: Sequence[Offsets], limit: int, count: TokenCounter
+) -> list[str]:
     """Return a line for each concluded effort, the oldest merged."""
-    called, places = _called(turn.messages), offsets(turn.messages)
-    made: dict[str, list[_Called]] = {}
-    begins: dict[str, int] = {}
+    efforts: dict[str, list[tuple[int, int]]] = {}
     for name, begin, end in cut.gone:
-        begins.setdefault(name, places[begin].text)
-        work = (one for each in called[begin:end] for one in each if one.tool not in DECIDING)
-        made.setdefault(name, []).extend(work)
-    names = [*begins]
-    lines = [
-        render("index_concluded", effort=name, calls=_numbered(made[name]), offset=begins[name])
-        for name in names
-    ]
-    sizes = [count(f"{line}\n") for line in lines]
+        efforts.setdefault(name, []).append((begin, min(end, len(done))))
+    names = [*efforts]
 
-    def merged(first: int, named: int) -> str:
-        """Return the line of so many first efforts, with the names of some of them."""
-        efforts = _listed([*map(_short, names[:named])], first)
-        calls_made = _numbered([one for name in names[:first] for one in made[name]])
-        offset = begins[names[0]]
-        return render("index_concluded_before", efforts=efforts, calls=calls_made, offset=offset)
+    def line(some: Sequence[str]) -> str:
+        spans = [span for name in some for span in efforts[name]]
+        called = _names(_by_rank(done, spans), _calls(done, spans))
+        listed = _listed([*map(_short, some[:_EFFORTS_NAMED])], len(some))
+        return _more("index_concluded", places, spans[0][0], effort=listed, calls=called)
 
-    def tokens(first: int, named: int) -> int:
-        return count(f"{merged(first, named)}\n")
-
-    for first in range(2, len(names) + 1 if sum(sizes) > limit else 0):
-        free, is_last = limit - sum(sizes[first:]), first == len(names)
-        if free < 0 and not is_last:
-            continue
-        named = bisect_right(range(1, first + 1), free, key=partial(tokens, first))
-        if named >= min(first, _EFFORTS_NAMED) or is_last:
-            return [merged(first, max(1, named)), *lines[first:]]
-    return lines
+    lines, free = list[str](), limit - (count(line(names)) if names else 0)
+    for name in reversed(names):
+        lines.append(line([name]))
+        free -= count(f"{lines[-1]}\n")
+        if free < 0:
+            lines.pop()
+            break
+    older = names[: len(names) - len(lines)]
+    return [*([line(older)] if older else []), *reversed(lines)]
 
 
 def _results(messages: Sequence[BaseMessage], at: int) -> dict[object, int]:
@@ -396,34 +472,15 @@ def _results(messages: Sequence[BaseMessage], at: int) -> dict[object, int]:
     return results
 
 
-def _head(words: str, count: TokenCounter) -> str:
-    return words if count(words) <= _LINE_TOKENS else f"{words[: fit(words, _LINE_TOKENS, count)]}…"
+def _head(words: str, limit: int, count: TokenCounter) -> str:
+    return words if count(words) <= limit else f"{words[: fit(words, limit, count)]}…"
 
 
-def _merged(made: Sequence[_Called], offset: Callable[[], int]) -> Iterator[str]:
-    """Yield the line that stands for the oldest lines, of these calls."""
-    if made:
-        yield render("index_merged", calls=_numbered(made), offset=offset())
-
-
-def _numbered(made: Sequence[_Called]) -> str:
-    """Return how often each tool was called, and for what, for example "edit 1 (a.py), run 9".
-
-    A tool that was called once says more than one that was called ten times. The memory's own are
-    only named if no other was called.
-    """
-    called = [one for one in made if one.tool and one.tool not in MEMORY_TOOLS]
-    called = called or [one for one in made if one.tool]
-    tools = Counter(one.tool for one in called)
-    free, named = _SUBJECTS_NAMED, []
-    for tool in sorted(tools, key=tools.__getitem__)[:_TOOLS_NAMED]:
-        subjects = Counter(one.subject for one in called if one.tool == tool and one.subject)
-        most = subjects.most_common(min(free, _SUBJECTS_OF_TOOL))
-        about = [*dict.fromkeys(_short(subject) for subject, _ in most)]  # some begin alike
-        free -= len(about)
-        named.append(f"{_short(tool)} {tools[tool]}")
-        named[-1] += f" ({_listed(about, len(subjects))})" if about else ""
-    return _listed(named, len(tools)) or "-"
+def _subject(args: Any) -> str:
+    """Return the first argument that is a short text: a path, a command or a query."""
+    values = args.values() if isinstance(args, Mapping) else ()
+    texts = (one_line(one) for one in values if isinstance(one, str) and len(one) <= _SUBJECT)
+    return next((one for one in texts if any(map(str.isalnum, one))), "")
 
 
 def _listed(named: Sequence[str], number: int) -> str:

@@ -450,10 +450,11 @@ def test_what_holds_is_said_where_its_call_is_left_out(
         talk.look_up("word " * 30)
         assert talk.context.report["total"] <= talk.settings.context_budget
     said = sent(talk)
+    done = [text(one) for one in talk.context.messages if "done before in" in text(one)]
 
     assert "left out" in said
     assert [one for one in shown if one not in said] == []
-    assert [one for one in hidden if one in said] == []
+    assert [one for one in hidden if one in said and one not in done[0]] == []
 
 
 def test_open_efforts_that_cannot_be_named_are_counted(talk: Conversation) -> None:

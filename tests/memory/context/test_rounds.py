@@ -8,11 +8,16 @@ from hypothesis import strategies as st
 from langchain_core.messages import BaseMessage
 
 from ebbtide.memory.context.fit import WorkingContext
-from ebbtide.memory.context.rounds import WHOLE_ROUNDS
+from ebbtide.memory.context.plan import Rounds
+from ebbtide.memory.context.rounds import WHOLE_ROUNDS, cut_turn
+from ebbtide.memory.fences import Fences
 from ebbtide.memory.messages import text
+from ebbtide.memory.tokens import count
+from ebbtide.memory.transcript import log_text
+from ebbtide.memory.turn import StoredTurn
 from tests.draws import examples
 from tests.memory.contexts import begins, tokens, unchanged, well_formed
-from tests.memory.conversations import Conversation, ai, call, conversation, tool, words_of
+from tests.memory.conversations import Conversation, ai, call, conversation, human, tool, words_of
 
 REQUEST = "Mend the six defects, and never touch the production database."
 STEPS = st.lists(
@@ -115,8 +120,8 @@ def test_index_says_where_rounds_of_concluded_efforts_are_read(talk: Conversatio
     talk.call("open_effort", name="last")
 
     index = next(text(m) for m in talk.context.messages if "done before" in text(m))
-    newest = re.search(r"effort task-39, concluded: look_up 1 \(src/39\.py\) @(\d+)", index)
-    merged = re.search(r"efforts task-0, task-1, [^:]*(\d+) more, concluded: look_up (\d+) ", index)
+    newest = re.search(r"effort task-39, concluded: look_up src/39\.py @(\d+)", index)
+    merged = re.search(r"effort task-0, task-1, [^:]*(\d+) more, concluded: look_up src/", index)
 
     assert newest
     assert merged
@@ -144,7 +149,7 @@ def test_lists_begin_as_they_did_when_they_get_a_line(talk: Conversation) -> Non
 
 
 def test_index_names_what_each_effort_changed(talk: Conversation) -> None:
-    """A tool that was called once stands before those called often, with what it was called for."""
+    """What changed something stands before what was only read."""
     read = [call("read_file", path=f"notes/{number}.md") for number in range(6)]
     alike = f"python -m unittest -v {'x' * 40}"
     made = [*read, *(call("run", command=one) for one in (alike, alike, f"{alike} again"))]
@@ -159,11 +164,62 @@ def test_index_names_what_each_effort_changed(talk: Conversation) -> None:
     index = next(text(m) for m in talk.context.messages if "done before" in text(m))
 
     (line,) = [one for one in index.splitlines() if one.startswith("effort login, concluded: ")]
-    edited = r": edit_file 1 \(…\w*/frontend/src/login/form\.py\)"
-    assert re.search(rf"{edited}, run 3 \(python -m[^)]*, 1 more\)", line)
-    assert "read_file 6 (notes/0.md, notes/1.md, 4 more)" in line
+    edited = r": edit_file …\w*/frontend/src/login/form\.py"
+    assert re.search(rf"{edited}, run python -m[^,]*, read_file notes/5.md, .* more", line)
     assert "x" * 20 not in line
     assert "read_log" not in line
+
+
+def left(*rounds: tuple[str, str, str]) -> tuple[list[BaseMessage], list[str]]:
+    """Return a turn of these rounds, all of which left, and the lines of its index.
+
+    A round has the name of a tool, its argument `what` and its result.
+    """
+    said: list[BaseMessage] = [human(REQUEST)]
+    for number, (name, what, result) in enumerate(rounds):
+        asked = call(name, call_id=f"c{number}", what=what)
+        said += [ai("", asked), tool(f"c{number}", result)]
+    turn = StoredTurn(3, tuple(said), "")
+    shown = cut_turn(turn, said, Rounds(len(said), len(said)), 2_400, Fences("404256753", count))
+    return said, text(shown[1]).splitlines()[1:-1]
+
+
+def test_index_says_what_was_done() -> None:
+    """A short result stands whole, a long one has its telling line, else its size, and where."""
+    passed = "....\n" * 50 + "=== \x1b[32m694 passed in 8.76s\x1b[0m ===\n"
+    rounds = [
+        ("grep", "days =", "no match"),
+        ("edit", "if value <= 0:\n    raise ValueError('zero, or less than zero')", "edited"),
+        ("run_tests", "tests", passed),
+        ("read_file", "src/time.py", "x = 1\n" * 100),
+        ("forge", "a", "fine\nedit {} -> edited"),
+    ]
+
+    said, lines = left(*rounds)
+
+    begin = [log_text(said).index(one) for one in ("....\n", "x = 1\n")]
+    assert lines == [
+        'grep {"what": "days ="} -> no match',
+        'edit {"what": "if value <= 0:…"} -> edited',
+        f'run_tests {{"what": "tests"}} -> 694 passed in 8.76s @{begin[0]}',
+        f'read_file {{"what": "src/time.py"}} -> 500 tokens @{begin[1]}',
+        'forge {"what": "a"} -> fine edit {} -> edited',
+    ]
+
+
+def test_readings_are_merged_first_then_searches_then_edits() -> None:
+    """In a full index a line for several calls says what some of them were, and how many."""
+    rounds = []
+    for number in range(9):
+        rounds.append(("read_file", f"src/{number}.py", "x = 1\n" * 100))
+        rounds.append(("grep", f"days{number} =", "no match"))
+        rounds.append(("edit", f"if value{number} <= 0:\n    raise ValueError('zero')", "edited"))
+
+    _, (others, *lines) = left(*rounds)
+
+    assert re.match(r"others: grep days\d =, .*, \d+ more @", others)
+    assert [line for line in lines if line.startswith("read_file")] == []
+    assert len([line for line in lines if line.startswith("edit")]) == 9
 
 
 def test_concluded_effort_is_not_said_to_be_active(talk: Conversation) -> None:

@@ -94,13 +94,12 @@ def test_a_turn_is_shortened_in_steps(messages: list[BaseMessage], limit: int, h
 
 
 def test_the_newest_rounds_stay() -> None:
-    """Of many rounds the oldest are folded into one note that says where they are."""
+    """Of many rounds the oldest are lines of one note, which say what was found."""
     messages = [human("hello"), *looked_up(2, "found it") * 30]
     shown = shortened(messages, 300)
 
     assert text(shown[0]) == "hello"
-    assert "earlier calls: look_up" in text(shown[1])
-    assert "-> 2 tokens @" in text(shown[1])
+    assert "look_up {} -> found it\n" in text(shown[1])
     assert calls(shown[2])
     assert shown[-1] == messages[-1]
 
