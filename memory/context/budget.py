@@ -6,6 +6,7 @@ The fixed parts are the system message and the tool schemas; what they leave is 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Literal, TypeAlias, TypeVar
 
 from langchain_core.messages import BaseMessage, SystemMessage
@@ -55,6 +56,11 @@ class Part:
         """Make a part of these messages, and count its tokens."""
         part_messages = tuple(messages)
         return cls(name, part_messages, count_messages(part_messages, count), turn)
+
+
+def size(parts: Iterable[Part]) -> int:
+    """Return the tokens of all these parts."""
+    return sum(map(attrgetter("tokens"), parts))
 
 
 LEAST_ROOM = 1_000

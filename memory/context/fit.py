@@ -29,12 +29,21 @@ from .budget import (
     high_water,
     ladder,
     low_water,
+    size,
 )
 from .changes import WHOLE_RESULTS, is_edited, new_plan
 from .forms import has_long_results
 from .plan import Plan, Rounds
 from .render import Parts, parts_of
-from .rounds import concluded, last_cuts, least_cut, older_cuts, request_cuts, without_last_resorts
+from .rounds import (
+    before_newest,
+    concluded,
+    last_cuts,
+    least_cut,
+    older_cuts,
+    request_cuts,
+    without_last_resorts,
+)
 
 _SHORTEST_USEFUL = 128  # tokens of the shortest turn that says more than the note of what is hidden
 
@@ -135,11 +144,6 @@ def assemble(work: Turn, fixed: Sequence[Part]) -> WorkingContext:
     return WorkingContext((first, *rest, *parts), plan, budget, _omissions(work, plan), added)
 
 
-def size(parts: Sequence[Part]) -> int:
-    """Return the tokens of all these parts."""
-    return sum(map(attrgetter("tokens"), parts))
-
-
 def _omissions(work: Turn, plan: Plan) -> dict[str, Any]:
     """Return what is left out: efforts without a line, turns, and turns shown only in part."""
     omissions: dict[str, Any] = {}
@@ -210,9 +214,11 @@ def _with_cut(work: Turn, plan: Plan, limit: int) -> Plan:
         return size(parts_of(work, replace(plan, rounds=cut)))
 
     turn, full = work.view.running, int(MOST * work.room)
+    most = max(limit, high_water(work.room, 0))
     cut = first_below(limit, older_cuts(turn, plan.rounds), shows)
-    if shows(cut) <= max(limit, high_water(work.room, 0)):
-        return replace(plan, rounds=cut)
+    if shows(cut) <= most:
+        whole = before_newest(cut, turn.messages)
+        return replace(plan, rounds=whole if shows(whole) <= most else cut)
     if attached(work, plan).tokens:
         least = least_cut(turn, cut, work.room)
         *_, bare = _without_front(replace(plan, rounds=least))

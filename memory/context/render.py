@@ -16,7 +16,7 @@ from ..spans import kept
 from ..state_block import limited, rendered_fields
 from ..tokens import count_message, cut_marked
 from ..turn import Event, StoredTurn
-from .budget import GOAL_TOKENS, SHARES, Part, log_limit, part_limit, quotes_limit
+from .budget import GOAL_TOKENS, SHARES, Part, log_limit, part_limit, quotes_limit, size
 from .plan import Plan
 from .quotes import log_quote, quote
 from .summaries import summary_lines, summary_notes
@@ -51,10 +51,10 @@ def parts_of(work: Turn, plan: Plan) -> Parts:
         note = work.fences.note_within(render("todos", quote=plan.todos), free)
         parts.append(Part.of("anchor", [note], work.run.count))
     for turn in work.view.turns(range(plan.after_turn + 1, work.view.tip.turn + 1)):
-        parts += committed_parts(work, turn, plan)
+        parts += committed_parts(work, turn, plan, above=size(parts))
     if work.view.running.messages:
         running = replace(work.view.running, events=work.efforts.events)
-        parts += turn_parts(work, running, plan)
+        parts += turn_parts(work, running, plan, size(parts))
     return tuple(parts)
 
 

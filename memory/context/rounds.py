@@ -42,7 +42,7 @@ WHOLE_ROUNDS = 3
 """The newest rounds, which are cut after all others: what the model is working with."""
 
 RESULT_SHARE = 4
-"""One in how many tokens of the room a result may have whole."""
+"""One in how many tokens of the room a new result always has, and an older one has at most."""
 
 _INDEX_SHARE = 6  # one in how many tokens of the room the index may have
 _REQUEST_SHARE = 4  # a request up to this share is never shortened for the results
@@ -83,6 +83,11 @@ def older_cuts(turn: StoredTurn, before: Rounds | None) -> Iterator[Rounds]:
         yield (cut := cut.limited(end, PREVIEW, PREVIEW))
     for end in older:
         yield (cut := replace(cut, left=end))
+
+
+def before_newest(cut: Rounds, messages: Sequence[BaseMessage]) -> Rounds:
+    """Return a cut that leaves the newest round as it came: its results have what is free."""
+    return replace(cut, until=max([cut.left, *begins(messages)[-1:]]))
 
 
 def without_last_resorts(cut: Rounds, messages: Sequence[BaseMessage]) -> Rounds:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from langchain_core.messages import BaseMessage
 
 from ...prompts.loader import render
-from ..messages import Growing, answered, without_thoughts
+from ..messages import Growing, answered, calls, without_thoughts
 from ..messages import text as text_of
 from ..names import is_qualified, numbers, parted
 from ..running_turn import Turn
@@ -27,7 +27,7 @@ from .attached import (
     turns_of_log,
     with_calls,
 )
-from .budget import Part, PartName, log_limit
+from .budget import Part, PartName, high_water, log_limit
 from .forms import PREVIEW, as_past, edges, has_long_results, is_whole, shorten_edges
 from .plan import Plan
 from .quotes import Quoted, log_quote
@@ -44,9 +44,13 @@ from .shortening import (
 Piece: TypeAlias = tuple[PartName, BaseMessage]
 """A message, and the part of the context that it is in."""
 
+Added: TypeAlias = dict[CallKey, list[Piece]]
+"""By call the notes that stand after the results of its round."""
+
 Log: TypeAlias = tuple[str, Collection[int], int]
 """An effort, turns of its log, and where in a single turn that is too long it is quoted from."""
 
+_POINTER = 40  # tokens around head and tail of a result: its message, and the pointer between them
 _NOTES_SHARE = 8  # one in how many tokens of the room the hints before a turn that was cut may have
 
 
@@ -54,28 +58,34 @@ _NOTES_SHARE = 8  # one in how many tokens of the room the hints before a turn t
 class _Sent:
     """A turn, and its messages as they are sent whole.
 
-    `back` has what its calls brought back.
+    `back` has what its calls brought back. `above` are the tokens of what stands above them in a turn
+    that the plan did not know.
     """
 
     turn: StoredTurn
     messages: tuple[BaseMessage, ...]
     back: Mapping[CallKey, BaseMessage]
+    above: int = 0
 
 
 def committed_parts(
-    work: Turn, stored: StoredTurn, plan: Plan, marker: BaseMessage | None = None
+    work: Turn,
+    stored: StoredTurn,
+    plan: Plan,
+    marker: BaseMessage | None = None,
+    above: int = 0,
 ) -> list[Part]:
     """Return a committed turn in parts; they are cached if they depend on its turn alone."""
 
     def make_parts(stored: StoredTurn) -> list[Part]:
-        return turn_parts(work, replace(stored, messages=work.messages(stored)), plan)
+        return turn_parts(work, replace(stored, messages=work.messages(stored)), plan, above)
 
     turn, is_next = stored.number, stored.number == plan.after_turn + 1
     noted = _block_above(work, plan, turn)
     form = (
         *(work.run.count, work.run.provider, work.run.refused),
         *(turn <= plan.after_turn, turn <= plan.previews),
-        *(plan.short.get(turn), is_whole(stored, plan), plan.room, work.room),
+        *(plan.short.get(turn), is_whole(stored, plan), plan.room, work.room, above),
         (plan.rounds, plan.within) if is_next else None,
         *noted.items(),
         finished_rounds(stored, plan),
@@ -95,11 +105,12 @@ def _depends_on_others(turn: StoredTurn, plan: Plan) -> bool:
     return any(one["type"] in {"hinted", "expanded"} or "related" in one for one in events)
 
 
-def turn_parts(work: Turn, turn: StoredTurn, plan: Plan) -> list[Part]:
+def turn_parts(work: Turn, turn: StoredTurn, plan: Plan, above: int = 0) -> list[Part]:
     """Return the parts of a turn: notes before it, its messages, and logs and hints in it.
 
     The notes may have a quarter of a shortened turn, of any other one the whole room. A note after
-    a turn that was broken off says so.
+    a turn that was broken off says so. `above` are the tokens of what stands above a turn after the
+    plan.
     """
     before: list[BaseMessage] = []
     # Providers want a user's message first.
@@ -122,7 +133,8 @@ def turn_parts(work: Turn, turn: StoredTurn, plan: Plan) -> list[Part]:
         before += notes if limit >= 0 else []
     name: PartName = "turn" if turn.number == work.view.running.number else "turns"
     notes_tokens = count_messages(before, work.run.count) if before else 0
-    pieces = [*zip(repeat(name), before), *_pieces(work, turn, plan, name, notes_tokens)]
+    sent = replace(_as_sent(work, turn, plan), above=above + notes_tokens)
+    pieces = [*zip(repeat(name), before), *_pieces(work, sent, plan, name, notes_tokens)]
     if turn.id and turn.is_aborted:
         pieces.append((name, work.fences.note(render("broken_off", turn=turn.number))))
     parts: list[Part] = []
@@ -131,14 +143,12 @@ def turn_parts(work: Turn, turn: StoredTurn, plan: Plan) -> list[Part]:
     return parts
 
 
-def _pieces(
-    work: Turn, turn: StoredTurn, plan: Plan, name: PartName, notes: int
-) -> Iterator[Piece]:
+def _pieces(work: Turn, sent: _Sent, plan: Plan, name: PartName, notes: int) -> Iterator[Piece]:
     """Yield a turn's messages with the logs and hints in it, shortened as the plan says.
 
     `notes` are the tokens of the notes before it, which count towards its limit.
     """
-    sent, begun = _as_sent(work, turn, plan), tuple[BaseMessage, ...]()
+    turn, begun = sent.turn, tuple[BaseMessage, ...]()
     if not is_whole(turn, plan):
         yield from zip(repeat(name), _edges(work, turn, plan, sent.messages))
         return
@@ -149,26 +159,28 @@ def _pieces(
         so_far = replace(turn, messages=turn.messages[: max(end, plan.within)])
         room, is_bare = plan.room_or(work.room), plan.rounds.bare
         begun = cut_turn(so_far, sent.messages[:end], plan.rounds, room, work.fences)
+        above = count_messages(begun, work.run.count)
+        sent = replace(sent, above=sent.above + above)
     elif (limit := plan.short.get(turn.number)) is not None:
         short = _shortened(work, turn, sent.messages, max(1, limit - notes))
         yield from zip(repeat(name), short)
         return
-    shown, finished = _messages_after(work, sent, plan, end), finished_rounds(turn, plan)
-    if finished:
-        shown = tuple(message for at, message in enumerate(shown, end) if at not in finished)
-    history = [*begun, *valid_history(shown, work.fences)]
     added = {} if is_bare else _added(work, turn, plan, name)
     for call, note in sent.back.items():
         added.setdefault(call, []).append(("expanded", note))
+    shown, finished = _messages_after(work, sent, plan, end, added), finished_rounds(turn, plan)
+    if finished:
+        shown = tuple(message for at, message in enumerate(shown, end) if at not in finished)
+    history = [*begun, *valid_history(shown, work.fences)]
     yield from _with_added(history, added, name) if added else zip(repeat(name), history)
 
 
-def _added(work: Turn, turn: StoredTurn, plan: Plan, name: PartName) -> dict[CallKey, list[Piece]]:
+def _added(work: Turn, turn: StoredTurn, plan: Plan, name: PartName) -> Added:
     """Return by call the logs and hints that it put into the context since the plan was made.
 
     Hints at other sessions' work on an opened effort stay until the next turn's plan.
     """
-    added: dict[CallKey, list[Piece]] = {}
+    added: Added = {}
     if turn.number <= plan.after_turn or "tool" not in map(attrgetter("type"), turn.messages):
         return added
     related = {event["effort"]: event["related"] for event in turn.events if "related" in event}
@@ -217,9 +229,7 @@ def _messages(work: Turn, number: int) -> Sequence[BaseMessage]:
     return [message for turn in work.view.turns([number]) for message in turn.messages]
 
 
-def _with_added(
-    messages: Sequence[BaseMessage], added: Mapping[CallKey, Sequence[Piece]], name: PartName
-) -> Iterator[Piece]:
+def _with_added(messages: Sequence[BaseMessage], added: Added, name: PartName) -> Iterator[Piece]:
     """Yield messages, and after all results of a round what its calls put into the context."""
     waiting: list[Piece] = []
     for message, call in with_calls(messages):
@@ -286,19 +296,47 @@ def finished_rounds(turn: StoredTurn, plan: Plan) -> frozenset[int]:
     )
 
 
-def _messages_after(work: Turn, sent: _Sent, plan: Plan, end: int) -> tuple[BaseMessage, ...]:
+def _messages_after(
+    work: Turn, sent: _Sent, plan: Plan, end: int, added: Added
+) -> tuple[BaseMessage, ...]:
     """Return the messages of a turn from a place on, with previews of long results."""
     turn, messages = sent.turn, sent.messages
-    most = PREVIEW if turn.number <= plan.previews else plan.room_or(work.room) // RESULT_SHARE
-    limits = [UNLIMITED] * end + [Limits(most)] * (len(messages) - end)
+    if turn.number <= plan.previews:
+        most = [PREVIEW] * len(messages)
+    elif turn.number <= plan.after_turn:
+        most = [plan.room_or(work.room) // RESULT_SHARE] * len(messages)
+    else:
+        most = [0] * end + [*_free_for_each(work, sent, plan, end, added)]
+    limits = [UNLIMITED] * end + [*map(Limits, most[end:])]
     shown = previewed_each(turn, messages, limits, work.run.count)[end:]
     if turn.id or shown == messages[end:]:
         return shown
     # Whether its attachments are sent was decided for the turn.
     return tuple(
-        old if has_files(old) and work.run.count(text_of(old)) <= most else new
-        for old, new in zip(messages[end:], shown, strict=True)
+        old if has_files(old) and work.run.count(text_of(old)) <= limit else new
+        for old, new, limit in zip(messages[end:], shown, most[end:], strict=True)
     )
+
+
+def _free_for_each(work: Turn, sent: _Sent, plan: Plan, end: int, added: Added) -> Iterator[int]:
+    """Yield what a result may have at each place of a turn after the plan, from `end` on.
+
+    That is what is free below high water, shared with the results of its round that follow, and at
+    least a quarter of the room. It follows from what stands above the result, and of that nothing
+    changes until the plan does: what was shown once stays as it is.
+    """
+    room, count, waiting = plan.room_or(work.room), work.run.count, 1
+    free = high_water(room, 0) - sent.above
+    for message, call in with_calls(sent.messages)[end:]:
+        tokens, most = count_message(message, count), room // RESULT_SHARE
+        if message.type == "ai":
+            waiting = len(calls(message))
+        elif call is not None:
+            most = max(most, free // max(1, waiting) - _POINTER)
+            tokens, waiting = min(tokens, most + _POINTER), waiting - 1
+            free -= count_messages([note for _, note in added.get(call, ())], count)
+        free -= tokens
+        yield most
 
 
 def _as_sent(work: Turn, turn: StoredTurn, plan: Plan) -> _Sent:

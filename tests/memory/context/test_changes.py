@@ -9,9 +9,8 @@ from cachetools import LRUCache
 
 from ebbtide.memory.archive.sql import DiskArchive
 from ebbtide.memory.compressions import Compression
-from ebbtide.memory.context.budget import low_water
+from ebbtide.memory.context.budget import low_water, size
 from ebbtide.memory.context.changes import before_turn, new_plan
-from ebbtide.memory.context.fit import size
 from ebbtide.memory.context.plan import Plan
 from ebbtide.memory.context.render import parts_of
 from ebbtide.memory.messages import text

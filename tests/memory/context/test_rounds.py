@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import BaseMessage
 
+from ebbtide.memory.context.budget import high_water
 from ebbtide.memory.context.fit import WorkingContext
 from ebbtide.memory.context.plan import Rounds
 from ebbtide.memory.context.rounds import WHOLE_ROUNDS, cut_turn
@@ -92,6 +93,28 @@ def test_cuts_of_a_long_turn_are_rare(talk: Conversation) -> None:
 
     breaks = sum(not begins(now, before) for before, now in pairwise(found))
     assert 1 <= breaks <= 15
+
+
+def test_new_result_has_what_is_free(talk: Conversation) -> None:
+    """It is whole if it fits below high water, else head and tail of that, and it stays so."""
+    talk.set(context_budget=talk.fixed + 4_000)
+
+    found = contexts(talk, [("look", 1_400, 1), ("look", 8_000, 1), ("look", 1, 1)])
+
+    shown = [results(context.messages) for context in found]
+    assert [sum("left out" in one for one in each) for each in shown[:3]] == [0, 0, 1]
+    assert 3_200 < tokens(found[2], talk) - talk.fixed <= high_water(4_000, 0)
+    assert [begins(now, before) for before, now in pairwise(found[:3])] == [True, True]
+
+
+def test_new_result_has_what_a_cut_made_free(talk: Conversation) -> None:
+    """Older rounds leave for it as if it had a quarter of the room, and it has what is left."""
+    talk.set(context_budget=talk.fixed + 4_000)
+
+    context = contexts(talk, [("look", 200, 1)] * 12 + [("look", 1_500, 1)])[-1]
+
+    assert context.plan.why == "high-water"
+    assert "left out" not in results(context.messages)[-1]
 
 
 def test_previews_do_not_grow_back(talk: Conversation) -> None:
