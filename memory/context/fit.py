@@ -37,6 +37,7 @@ from .plan import Plan, Rounds
 from .render import Parts, parts_of
 from .rounds import (
     before_newest,
+    begins,
     concluded,
     last_cuts,
     least_cut,
@@ -197,10 +198,20 @@ def _cut(work: Turn, plan: Plan) -> tuple[Plan, Parts]:
         plan = first_below(full, _last_cuts(plan, full - reserved), tokens)
     before = tokens(plan) - reserved
     if before + running > low:
-        limit = max(int(TURN_LOW_WATER * work.room) - before, most)
-        plan = _with_cut(work, plan, min(full, before + limit))
+        standing = _standing(work, plan)
+        limit = standing + int(TURN_LOW_WATER * (work.room - standing))
+        plan = _with_cut(work, plan, min(full, limit))
     parts = parts_of(work, plan)
     return replace(plan, size=size(parts)), parts
+
+
+def _standing(work: Turn, plan: Plan) -> int:
+    """Return the tokens of what stands even if all rounds leave: request, index, aims and block."""
+    turn = work.view.running
+    end = min([len(turn.messages), *begins(turn.messages)[-1:]])
+    rounds = replace(plan.rounds or Rounds(), until=end, left=end)
+    early = replace(work.view, running=replace(turn, messages=turn.messages[:end]))
+    return size(parts_of(replace(work, view=early), replace(plan, rounds=rounds)))
 
 
 def _with_cut(work: Turn, plan: Plan, limit: int) -> Plan:
@@ -224,7 +235,7 @@ def _with_cut(work: Turn, plan: Plan, limit: int) -> Plan:
         *_, bare = _without_front(replace(plan, rounds=least))
         cut = replace(cut, files=_fitting_files(work, bare, full))
     before, newest = last_cuts(turn, cut, work.room)
-    low = limit if shows(before[-1]) <= limit else full
+    low = next((low for low in (limit, most) if shows(before[-1]) <= low), full)
     cut = first_below(low, [*before, *newest], shows)
     for less in _without_front(replace(plan, rounds=cut)):
         if size(parts_of(work, less)) <= full:
