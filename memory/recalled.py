@@ -148,15 +148,17 @@ def as_reference(message: BaseMessage) -> BaseMessage:
 
 def _calls_for(quotes: Sequence[Recalled]) -> Iterator[str]:
     """Yield the calls that read again what was recalled."""
-    turns: dict[str, set[int]] = {}
+    turns: dict[str, dict[int, int]] = {}
     for quote in quotes:
         if quote.effort:
             yield f'expand_effort(effort_id="{quote.effort_id}")'
         else:
-            turns.setdefault(quote.session, set()).add(quote.turn)
+            told = turns.setdefault(quote.session, {})
+            told[quote.turn] = min(quote.offset, told.get(quote.turn, quote.offset))
     for session, told in turns.items():
         of_session = f', session="{session}"' if session else ""
-        yield f'read_log(turns="{ranges(sorted(told))}"{of_session})'
+        begin = f", offset={told[min(told)]}" if told[min(told)] else ""
+        yield f'read_log(turns="{ranges(sorted(told))}"{begin}{of_session})'
 
 
 def shortened(message: BaseMessage, limit: int, count: TokenCounter, shared: Shared) -> BaseMessage:

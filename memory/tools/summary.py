@@ -130,7 +130,7 @@ def telling(
         return content
     room = limit // _TELLING_SHARE
     end, begin = _between_lines(content, limit - room, count)
-    lines = map(str.strip, content[end:begin].splitlines())
+    lines = dict.fromkeys(filter(None, map(str.strip, content[end:begin].splitlines())))
     scored = [
         (line, len(about.intersection(terms(line)))) for line in lines if len(line) <= _LONG_LINE
     ]
@@ -142,12 +142,12 @@ def telling(
         if room < 0:
             break
         kept.append(at)
-    if not kept:
-        return unread(content, limit, count)
     quoted = "\n".join(found[at] for at in sorted(kept))
     end, begin = _between_lines(content, limit - count(quoted), count)
     hidden = {line.strip() for line in content[end:begin].splitlines()}
     quoted = "\n".join(line for line in quoted.split("\n") if line in hidden)
+    if not quoted:
+        return unread(content, limit, count)
     note = render("left_out_telling", tokens=count(content[end:begin]), lines=quoted)
     return f"{content[:end].rstrip()}\n{note}\n{content[begin:]}".rstrip("\n")
 

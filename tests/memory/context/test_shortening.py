@@ -11,6 +11,7 @@ from ebbtide.memory.context.rounds import within
 from ebbtide.memory.context.shortening import shorten_turn
 from ebbtide.memory.fences import Fences
 from ebbtide.memory.messages import answered, calls, text
+from ebbtide.memory.recalled import as_reference
 from ebbtide.memory.tokens import count_messages
 from ebbtide.memory.tools.toolbox import result_message
 from ebbtide.memory.turn import StoredTurn
@@ -153,6 +154,16 @@ def test_answered_turn_loses_first_what_it_recalled() -> None:
         *("(efforts as they were then)", "row " * 60),
     ]
     assert text(shown[-1]) == "It is 8443."
+
+
+def test_reference_says_where_it_was_read() -> None:
+    """The call reads on from the offset, not from the beginning of the turn."""
+    ranges = [{"turn": 2, "offset": at, "end": at + 20} for at in (60, 40)]
+    read = {"turns": [{"turn": 2, "messages": []}] * 2}
+
+    _, result = recalling("r", "read_log", read, ranges)
+
+    assert 'read_log(turns="2", offset=40)' in text(as_reference(result))
 
 
 def test_answer_is_shortened_last() -> None:

@@ -281,6 +281,16 @@ def test_lines_on_the_effort_itself_are_preferred() -> None:
     assert {line.strip() for line in lines} - {"…]"} <= {own, *others}
 
 
+def test_telling_lines_stand_once() -> None:
+    """The same line several times is one, and nothing stands under a heading of none."""
+    lines = [f"step {n} of the import" for n in range(300)]
+    result = "\n".join([*lines[:100], *["error: no such table"] * 3, *lines[100:]])
+
+    (request,), _ = asked(log([human("Read it."), tool("1", result)]), [])
+
+    assert quoted(request).count("error: no such table") == 1
+
+
 def test_little_is_not_cut_and_nothing_empty_is_shown() -> None:
     """A cut that saves less than it loses is none, and a message that only closed is no line."""
     result = "\n".join(f"def number_{n}(): return {n}" for n in range(50))
