@@ -459,7 +459,7 @@ def each_block_once(
     `noted` is the newest block before the turn, {} for none; it is newer than those of the first
     `within` messages.
     """
-    if not _may_have_blocks(messages) or not any(found := _fields(messages)):
+    if not any(found := _fields(messages)):
         return tuple(messages)
     begin, stands = within if noted else 0, noted
     once = [*_without_blocks(messages)[:begin], *messages[begin:]]
@@ -468,14 +468,6 @@ def each_block_once(
             once[at] = without_blocks(messages[at]) if block == stands else messages[at]
             stands = block
     return tuple(once)
-
-
-def _may_have_blocks(messages: Sequence[BaseMessage]) -> bool:
-    for message in messages:
-        content = message.content
-        if message.type == "ai" and (not isinstance(content, str) or START in content):
-            return True
-    return False
 
 
 def _fields_of(message: BaseMessage) -> dict[str, str] | None:

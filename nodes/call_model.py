@@ -163,9 +163,8 @@ class Call:
         settings = work.run.settings
         if refused := parts.limit_of(runtime, state):
             update["limit"] = refused
-        limit = settings.max_tool_rounds
-        called = [one for one in work.view.running.messages if one.type == "ai" and calls(one)]
-        if limit is not None and len(called) < limit:
+        limit, said = settings.max_tool_rounds, work.view.running.messages
+        if limit is not None and sum(bool(calls(one)) for one in said) < limit:
             limit = None
         purpose, started = (
             {**trace_metadata(state), "ebbtide_purpose": "answer"},

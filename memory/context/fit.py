@@ -207,9 +207,9 @@ def _cut(work: Turn, plan: Plan) -> tuple[Plan, Parts]:
 
 def _standing(work: Turn, plan: Plan) -> int:
     """Return the tokens of what stands even if all rounds leave: request, index, aims and block."""
-    turn = work.view.running
-    end = min([len(turn.messages), *begins(turn.messages)[-1:]])
-    rounds = replace(plan.rounds or Rounds(), until=end, left=end)
+    turn, rounds = work.view.running, plan.rounds or Rounds()
+    end = min([len(turn.messages), *begins(turn.messages, rounds.left)[-1:]])
+    rounds = replace(rounds, until=end, left=end)
     early = replace(work.view, running=replace(turn, messages=turn.messages[:end]))
     return size(parts_of(replace(work, view=early), replace(plan, rounds=rounds)))
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from itertools import accumulate, chain, islice
+from itertools import accumulate, chain, compress, islice
 from operator import attrgetter
 from typing import Any, TypeAlias
 
@@ -30,7 +30,6 @@ from .budget import LEAST_PREVIEW, first_below, ladder
 from .forms import PREVIEW
 from .plan import Rounds
 from .shortening import (
-    UNLIMITED,
     Limits,
     active_after,
     decisions,
@@ -62,13 +61,13 @@ _ENDED = re.compile(
 """What is in a line that tells how a command ended, such as "== 694 passed in 8.76s =="."""
 
 
-def begins(messages: Sequence[BaseMessage]) -> list[int]:
-    """Return the places of the messages that begin a round.
+def begins(messages: Sequence[BaseMessage], start: int = 0) -> list[int]:
+    """Return the places of the messages that begin a round, from a place on.
 
     >>> begins([HumanMessage("x"), AIMessage("x"), HumanMessage("x"), AIMessage("y")])
     [1, 3]
     """
-    return [at for at, message in enumerate(messages) if message.type == "ai"]
+    return [at for at, one in enumerate(messages[start:], start) if one.type == "ai"]
 
 
 def older_cuts(turn: StoredTurn, before: Rounds | None) -> Iterator[Rounds]:
@@ -76,8 +75,8 @@ def older_cuts(turn: StoredTurn, before: Rounds | None) -> Iterator[Rounds]:
 
     Each is as deep as the one `before`, so that nothing that left or shrank comes back.
     """
-    places = begins(turn.messages)
     yield (cut := replace(before or Rounds(), until=len(turn.messages)))
+    places = begins(turn.messages, cut.left)
     older = [end for end in places[1 : 1 - WHOLE_ROUNDS] if end > cut.left]
     for end in older:
         yield (cut := cut.limited(end, PREVIEW, PREVIEW))
@@ -87,7 +86,7 @@ def older_cuts(turn: StoredTurn, before: Rounds | None) -> Iterator[Rounds]:
 
 def before_newest(cut: Rounds, messages: Sequence[BaseMessage]) -> Rounds:
     """Return a cut that leaves the newest round as it came: its results have what is free."""
-    return replace(cut, until=max([cut.left, *begins(messages)[-1:]]))
+    return replace(cut, until=max([cut.left, *begins(messages, cut.left)[-1:]]))
 
 
 def without_last_resorts(cut: Rounds, messages: Sequence[BaseMessage]) -> Rounds:
@@ -95,7 +94,7 @@ def without_last_resorts(cut: Rounds, messages: Sequence[BaseMessage]) -> Rounds
 
     That is a shorter request, an index of one line, and an excerpt for the rounds.
     """
-    left, places = cut.left, begins(messages)
+    left, places = cut.left, begins(messages, cut.left)
     if cut.excerpt and places:
         left = max(left, min(cut.until, places[-1]))
     return replace(cut, left=left, request=None, bare=False, excerpt=0)
@@ -106,7 +105,7 @@ def last_cuts(turn: StoredTurn, cut: Rounds, room: int) -> tuple[list[Rounds], l
 
     None shortens a usual request.
     """
-    places, until = begins(turn.messages), len(turn.messages)
+    places, until = begins(turn.messages, cut.left), len(turn.messages)
     request = min(cut.request or room, room // _REQUEST_SHARE)
     cut = replace(cut, request=request)
     newest = places[-1] if places else until
@@ -122,7 +121,7 @@ def least_cut(turn: StoredTurn, cut: Rounds, room: int) -> Rounds:
 
     All its results together have what one may have whole.
     """
-    places, until = begins(turn.messages), len(turn.messages)
+    places, until = begins(turn.messages, cut.left), len(turn.messages)
     newest = places[-1] if places else until
     tokens = room // RESULT_SHARE // max(1, until - newest - 1)
     request = min(cut.request or room, room // _REQUEST_SHARE)
@@ -157,10 +156,8 @@ def cut_turn(
         return log_excerpt(turn, messages, cut.excerpt, fences)
     valid = partial(valid_history, fences=fences)
     first, away = first_round(messages), hidden(messages, cut)
-    visible = [at for at in range(len(messages)) if at not in away]
-    limits = [UNLIMITED] * len(messages)
-    for at in visible:
-        limits[at] = _limits(cut, at, messages[at], room)
+    visible = sorted({*range(len(messages))} - away)
+    limits = {at: _limits(cut, at, messages[at], room) for at in visible}
     short = previewed_each(turn, messages, limits, fences.count)
     rest = [short[at] for at in visible if at >= first]
     limit = 0 if cut.bare else room // _INDEX_SHARE
@@ -175,7 +172,7 @@ def hidden(messages: Sequence[BaseMessage], cut: Rounds) -> set[int]:
     away = {*range(first, min(cut.left, len(messages)))}
     for _, begin, end in cut.gone:
         away |= {*range(max(first, begin), min(end, len(messages)))}
-    return away.difference(at for at, kind in enumerate(_kinds(messages)) if kind == "human")
+    return away.difference(*(places for _, places in _asked(messages)[-1:]))
 
 
 def out_of_view(messages: Sequence[BaseMessage], cut: Rounds) -> frozenset[int]:
@@ -184,7 +181,20 @@ def out_of_view(messages: Sequence[BaseMessage], cut: Rounds) -> frozenset[int]:
     return frozenset({*range(first_round(messages), shortened)} | hidden(messages, cut))
 
 
-_kinds = Growing[str](lambda messages, _: [str(message.type) for message in messages])
+def _with_asked(
+    messages: Sequence[BaseMessage], before: tuple[int, tuple[int, ...]] | None
+) -> Sequence[tuple[int, tuple[int, ...]]]:
+    """Return for each message the next place, and the places of what the user said before that."""
+    at, places = before or (0, ())
+    found = []
+    for message in messages:
+        places = (*places, at) if message.type == "human" else places
+        at += 1
+        found.append((at, places))
+    return found
+
+
+_asked = Growing(_with_asked)
 _deciding = Growing[bool](
     lambda messages, _: [any(True for _ in decisions([message])) for message in messages]
 )
@@ -233,7 +243,7 @@ def left_until(cut: Rounds, messages: Sequence[BaseMessage]) -> int:
 
     A round between two that left, which is shown, is taken with them. The newest never is.
     """
-    places = begins(messages)
+    places = begins(messages, cut.left)
     return min(places[-1], max([cut.left, *(end for *_, end in cut.gone)])) if places else 0
 
 
@@ -251,8 +261,7 @@ def _active_note(
     turn: StoredTurn, shown: Sequence[BaseMessage], room: int, fences: Fences
 ) -> Iterator[BaseMessage]:
     """Yield the note on which effort the turn left active, unless what is shown says it."""
-    decides = _deciding(turn.messages)
-    active = active_after([one for at, one in enumerate(turn.messages) if decides[at]])
+    active = active_after([*compress(turn.messages, _deciding(turn.messages))])
     if active is None or active == active_after(shown):
         return
     if not active:
@@ -277,26 +286,27 @@ def _index(turn: StoredTurn, cut: Rounds, limit: int, fences: Fences) -> BaseMes
     done = _done(count)(turn.messages[: max(end for _, end in (*spans, *gone))])
     head = _concluded_lines(cut, done, places, limit // _CONCLUDED_SHARE, count)
 
-    def note(kept: Sequence[_Line]) -> BaseMessage:
+    def note(kept: Mapping[_Line, str]) -> BaseMessage:
         others = [*islice(_by_rank(done, spans), len(kept), len(kept) + _LOOKED_AT)]
         names = _names(others, _calls(done, spans) - sum(bool(line.name) for line in kept))
         merged = [_more("index_merged", places, spans[0][0], calls=names)] if others else []
-        lines = [_said(line, places) for line in sorted(kept, key=attrgetter("at", "number"))]
+        lines = [kept[line] for line in sorted(kept, key=attrgetter("at", "number"))]
         quote = "\n".join([*head, *merged, *lines])
         return fences.note(render("rounds_left_out", turn=turn.number, quote=quote))
 
-    kept, free = list[_Line](), limit - count_message(note([]), count)
+    kept, free = dict[_Line, str](), limit - count_message(note({}), count)
     for line in _by_rank(done, spans):
-        free -= count(f"{_said(line, places)}\n")
+        said = _said(line, places)
+        free -= count(f"{said}\n")
         if free < 0:
             break
-        kept.append(line)
+        kept[line] = said
     while kept and count_message(note(kept), count) > limit:
-        kept.pop()
+        kept.popitem()
     return note(kept)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Line:
     """A line of the index."""
 

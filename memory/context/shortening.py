@@ -146,18 +146,19 @@ def previewed(
     """
     if limits == UNLIMITED:
         return tuple(messages)
-    return previewed_each(turn, messages, [limits] * len(messages), count, cut=cut)
+    each = dict.fromkeys(range(len(messages)), limits)
+    return previewed_each(turn, messages, each, count, cut=cut)
 
 
 def previewed_each(
     turn: StoredTurn,
     messages: Sequence[BaseMessage],
-    limits: Sequence[Limits],
+    limits: Mapping[int, Limits],
     count: TokenCounter,
     *,
     cut: Cut | None = None,
 ) -> tuple[BaseMessage, ...]:
-    """Return a turn's messages with previews, each message with limits of its own."""
+    """Return a turn's messages with previews, those at some places with limits of their own."""
     least = _LEAST_SAVED_UNREAD if cut else _LEAST_SAVED
 
     def short(content: str, limit: int, offset: Place) -> str:
@@ -169,7 +170,7 @@ def previewed_each(
         return less if count(less) + least <= count(content) else content
 
     previews, places = [*messages], tuple[Offsets, ...]()
-    for at, most in enumerate(limits):
+    for at, most in limits.items():
         message = messages[at]
         if most is UNLIMITED or _is_within(message, most, count):
             continue

@@ -33,7 +33,6 @@ from .plan import Plan
 from .quotes import Quoted, log_quote
 from .rounds import RESULT_SHARE, cut_turn, within
 from .shortening import (
-    UNLIMITED,
     Limits,
     has_files,
     previewed,
@@ -58,8 +57,8 @@ _NOTES_SHARE = 8  # one in how many tokens of the room the hints before a turn t
 class _Sent:
     """A turn, and its messages as they are sent whole.
 
-    `back` has what its calls brought back. `above` are the tokens of what stands above them in a turn
-    that the plan did not know.
+    `back` has what its calls brought back. `above` are the tokens of what stands above them, in a
+    turn that the plan did not know.
     """
 
     turn: StoredTurn
@@ -307,7 +306,7 @@ def _messages_after(
         most = [plan.room_or(work.room) // RESULT_SHARE] * len(messages)
     else:
         most = [0] * end + [*_free_for_each(work, sent, plan, end, added)]
-    limits = [UNLIMITED] * end + [*map(Limits, most[end:])]
+    limits = {at: Limits(most[at]) for at in range(end, len(messages))}
     shown = previewed_each(turn, messages, limits, work.run.count)[end:]
     if turn.id or shown == messages[end:]:
         return shown
@@ -327,7 +326,7 @@ def _free_for_each(work: Turn, sent: _Sent, plan: Plan, end: int, added: Added) 
     """
     room, count, waiting = plan.room_or(work.room), work.run.count, 1
     free = high_water(room, 0) - sent.above
-    for message, call in with_calls(sent.messages)[end:]:
+    for message, call in with_calls(sent.messages[end:]):
         tokens, most = count_message(message, count), room // RESULT_SHARE
         if message.type == "ai":
             waiting = len(calls(message))

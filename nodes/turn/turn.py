@@ -384,7 +384,7 @@ def archive_left_rounds(
     messages, until = running(state), left_until(work.plan.rounds, whole)
     first, gone = first_round(whole), len(whole) - len(messages)
     # What the application says stays, so that it can be removed.
-    until = next((at for at in range(first, until) if whole[at].type == "system"), until)
+    until = next((at for at in range(first + gone, until) if whole[at].type == "system"), until)
     leaving = messages[first : max(first, until - gone)]
     if not leaving:
         return {}
