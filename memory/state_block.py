@@ -377,6 +377,9 @@ def as_users_see(messages: Sequence[BaseMessage]) -> tuple[BaseMessage, ...]:
 METADATA_KEY = "ebbtide"
 """The key of an answer's `response_metadata` for its report, and `raw` with its state block."""
 
+CALLS_KEY = "ebbtide_calls"
+"""The key of an answer's `response_metadata` for the ids of its calls of memory tools."""
+
 
 _REPORTED = (
     *("tokens", "total", "budget", "application", "changed", "left_out", "prefix"),

@@ -33,6 +33,7 @@ from ..memory.serialised import fingerprint, serialised, stored_form
 from ..memory.settings import Settings
 from ..memory.state_block import (
     ANCHOR_TOKENS,
+    CALLS_KEY,
     METADATA_KEY,
     Cutter,
     cut_content,
@@ -323,16 +324,12 @@ def _noted(answer: AIMessage, **own: Any) -> AIMessage:
     return answer.model_copy(update={"response_metadata": noted})
 
 
-_MEMORY_CALLS = "ebbtide_calls"
-"""The key of an answer's `response_metadata` for the ids of its calls of memory tools."""
-
-
 def _naming_memory_calls(answer: AIMessage) -> AIMessage:
     """Return an answer that names its calls of memory tools, so that a chat UI leaves them out."""
     own = _memory_call_ids(answer.tool_calls)
     if not own:
         return answer
-    metadata = {**answer.response_metadata, _MEMORY_CALLS: own}
+    metadata = {**answer.response_metadata, CALLS_KEY: own}
     return answer.model_copy(update={"response_metadata": metadata})
 
 
@@ -390,7 +387,7 @@ class _BlockFilter(BaseCallbackHandler):
         content = cutter.cut(message.content, last=message.chunk_position == "last")
         update: dict[str, Any] = {"content": content}
         if own := _memory_call_ids(message.tool_call_chunks):
-            update["response_metadata"] = {**message.response_metadata, _MEMORY_CALLS: own}
+            update["response_metadata"] = {**message.response_metadata, CALLS_KEY: own}
         piece = message.model_copy(update=update)
         with set_config_context(config) as context:
             context.run(push_message, piece, state_key=None)

@@ -32,7 +32,7 @@ _HEAD_SHARE = 0.5  # share of a preview that its head has: errors and results st
 _DEACTIVATING = frozenset({"concluded", "paused"})
 """The statuses of tool results that leave no effort active."""
 
-_COPIES = frozenset({"tool_calls", "function_call", "__openai_function_call_ids__", "reasoning"})
+COPIES = frozenset({"tool_calls", "function_call", "__openai_function_call_ids__", "reasoning"})
 """Keys of `additional_kwargs` with copies of the calls, and with thoughts bound to their ids."""
 
 _LEAST_SAVED = 30  # tokens that a preview must save: its pointer takes 25, a cut tears a sentence
@@ -236,7 +236,7 @@ def _with_previews(
             # Adapters keep copies of the calls elsewhere and would send those.
             said = message.model_copy(update=new)
             content, extra = reworded(said.content, text_of(said)), message.additional_kwargs
-            extra = {key: value for key, value in extra.items() if key not in _COPIES}
+            extra = {key: value for key, value in extra.items() if key not in COPIES}
             new |= {**shorter, "content": content, "additional_kwargs": extra, "id": None}
     return message.model_copy(update=new)
 
