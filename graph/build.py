@@ -16,6 +16,7 @@ from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import Send
 from pydantic import TypeAdapter
 
+from ..memory.messages import answered
 from ..memory.settings import Settings
 from ..nodes.application_tools import ToolErrors, application_tools
 from ..nodes.assemble_context import assemble_context
@@ -81,7 +82,7 @@ class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
         self.add_edge("assemble_context", "call_model")
         after = ["memory_tools", "application_tools", "detect_references"]
         self.add_conditional_edges("call_model", self.route_calls, after)
-        after = ["application_tools", "assemble_context"]
+        after = ["application_tools", "assemble_context", "detect_references"]
         self.add_conditional_edges("memory_tools", self.route_rest, after)
         if any(tool.return_direct for tool in parts.tools.values()):
             after = ["assemble_context", "detect_references"]
@@ -121,8 +122,12 @@ class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
         return self._sends(state) or [then]
 
     def route_rest(self, state: AgentState) -> list[Send | str]:
-        """Return the steps after `memory_tools`: the application's calls of the same message."""
-        return self._sends(state) or ["assemble_context"]
+        """Return the steps after `memory_tools`: the application's calls of the same message.
+
+        A `close_effort` beside the whole answer ends the turn.
+        """
+        is_over = answered(state["messages"])
+        return self._sends(state) or ["detect_references" if is_over else "assemble_context"]
 
     def _sends(self, state: AgentState) -> list[Send | str]:
         """Return a task for each waiting call of an application's tool.

@@ -20,7 +20,7 @@ from langchain.agents.middleware import (
 from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, RemoveMessage
 from langchain_core.runnables.config import set_config_context
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
@@ -349,19 +349,25 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         update: dict[str, Any],
     ) -> dict[str, Any] | None:
         """Return the update after a model call, with that of memory tools if any were called."""
-        results = update.get("messages", [])
-        own: dict[str, Any] = {}
+        results, there = update.get("messages", []), messages_in_state(state["messages"])
+        turn, own = [*state.get("ebbtide_turn", ())], dict[str, Any]()
         answer = next((m for m in reversed(state["messages"]) if isinstance(m, AIMessage)), None)
         if results and answer is not None and not answer.tool_calls:
-            own = {"jump_to": "model"}  # LangChain would end a turn of invalid calls
+            own["jump_to"] = "model"  # LangChain would end a turn of invalid calls
+        last: list[BaseMessage] = []
+        if isinstance(results, Overwrite):  # the turn has ended
+            last, results = results.value[len(turn_state["messages"]) - 1 :], []
+            there, turn = (
+                [*(m for m in some if m.id != last[-1].id), *last] for some in (there, turn)
+            )
+            update["messages"], own["ebbtide_turn"] = Overwrite(there), turn
         left = archive_left_rounds(turn_state, runtime, self._parts(turn_state))
         if left:
-            kept = {message.id for message in left["messages"]}
-            there = messages_in_state(state["messages"])
-            messages = [message for message in there if message.id in kept]
-            update |= {"round": left["round"], "messages": Overwrite([*messages, *results])}
-            turn, replaced = state.get("ebbtide_turn", ()), state.get("ebbtide_replaced", {})
-            own["ebbtide_turn"] = [message for message in turn if message.id in kept]
+            kept = {message.id for message in (*left["messages"], *last)}
+            replaced = state.get("ebbtide_replaced", {})
+            there, turn = ([m for m in some if m.id in kept] for some in (there, turn))
+            update |= {"round": left["round"], "messages": Overwrite([*there, *results])}
+            own["ebbtide_turn"] = turn
             own["ebbtide_replaced"] = {name: replaced[name] for name in replaced.keys() & kept}
         if not update:
             return None
@@ -384,7 +390,11 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """
         state, parts = asked
         call = call_of(request, updated(state, known), parts, window)
-        return replace(call, update={**known, **call.update})
+        update = {**known, **call.update}
+        if request.response_format is not None:  # a text alone does not end the turn
+            report = updated(state, update)["context_report"]
+            update["context_report"] = {**report, "structured": True}
+        return replace(call, update=update)
 
     def _less(
         self,

@@ -9,6 +9,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import get_callback_manager_for_config
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
+from langgraph.types import Overwrite
 
 from ..memory.context.changes import after_tools
 from ..memory.dates import stamp
@@ -16,6 +17,7 @@ from ..memory.errors import ToolError
 from ..memory.questions import Asks
 from ..memory.settings import Settings
 from ..memory.tool_names import MEMORY_TOOLS
+from ..memory.tools.ending import ending
 from ..memory.tools.toolbox import Watch, run, waiting
 from .ask import QuestionCost, adrive, drive
 from .turn.parts import AgentParts
@@ -31,7 +33,11 @@ MARK = "ebbtide"
 def memory_tools(
     state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
 ) -> dict[str, Any]:
-    """Run the memory's tools, one after the other, and answer calls of tools that do not exist."""
+    """Run the memory's tools, one after the other, and answer calls of tools that do not exist.
+
+    A `close_effort` beside the whole answer ends the turn, which then stands behind its results:
+    `add_messages` would leave it at its old place.
+    """
     costs: list[QuestionCost] = []
     steps = _steps(state, runtime, parts, costs)
     return drive(steps, parts.models, costs.append, about=trace_metadata(state))
@@ -62,7 +68,12 @@ def _steps(
     )
     done = after_tools(with_costs(done, costs), work.efforts)
     update = {**efforts_update(with_texts(done.efforts, work.view)), **plan_update(done)}
-    return {**update, "messages": [*map(_marked, done.results)]}
+    results = [*map(_marked, done.results)]
+    *before, answer = state["messages"]
+    is_structured = "structured" in state.get("context_report", {})
+    if is_structured or not (ended := ending(answer, results)):
+        return {**update, "messages": results}
+    return {**update, "messages": Overwrite([*before, *ended])}
 
 
 def _marked(result: BaseMessage) -> BaseMessage:

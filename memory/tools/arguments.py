@@ -13,6 +13,7 @@ def _as_turns(value: Any) -> Any:
 
 # Models send null for what they leave out, and a text where a list is required.
 Number: TypeAlias = Annotated[int, BeforeValidator(lambda value: 0 if value is None else value)]
+Flag: TypeAlias = Annotated[bool, BeforeValidator(lambda value: value or False)]
 Text: TypeAlias = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
 Texts: TypeAlias = Annotated[
     tuple[str, ...],

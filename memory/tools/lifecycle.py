@@ -13,15 +13,17 @@ from ..context.changes import fitting_turns
 from ..efforts import Effort, Efforts, as_shown, happened, within_limit
 from ..errors import AnswerError, ToolError
 from ..messages import call_id, calls
-from ..names import is_qualified, ranges, slug
+from ..names import is_qualified, numbers, ranges, slug
 from ..questions import Asks
+from ..recalled import result_of
 from ..running_turn import Outcome, Turn
 from ..spans import active_before, headed, spans
+from ..state_block import as_users_see
 from ..transcript import transcript
 from ..turn import StoredTurn
-from .arguments import Text, Texts
+from .arguments import Flag, Text, Texts
 from .expand_effort import loaded_turns, reading_call
-from .summary import summarise
+from .summary import EffortSummary, Importance, summarise, summarised, unfounded
 
 MOST_OPEN = 32
 """Open efforts at most: a bound against a model that opens one for every message."""
@@ -156,8 +158,19 @@ def _updated(state: Efforts, before: Effort, after: Effort, reason: str = "") ->
     return state
 
 
-def close_effort(work: Turn, effort_id: Text = "") -> Asks[Outcome]:
-    """Conclude an effort, by default the active one; if the summary fails it stays open."""
+def close_effort(  # noqa: PLR0913 (the arguments of the tool)
+    work: Turn,
+    effort_id: Text = "",
+    summary: Text = "",
+    keywords: Texts = (),
+    importance: Importance = 50,
+    *,
+    final: Flag = False,  # noqa: ARG001 (`ending` reads it)
+) -> Asks[Outcome]:
+    """Conclude an effort, by default the active one; if the summary fails it stays open.
+
+    The given summary is taken if something stands in the context for each turn of the log.
+    """
     name = effort_id.strip() or work.efforts.active
     if not name:
         if not work.efforts.open:
@@ -165,17 +178,48 @@ def close_effort(work: Turn, effort_id: Text = "") -> Asks[Outcome]:
         raise ToolError(render("none_to_close", efforts=", ".join(work.efforts.open)))
     effort = work.find_open(name)
     log = _own_log(work, effort.id)
+    concluded = None
+    if summary.strip() and _is_represented(work, effort.id):
+        given = EffortSummary(summary=summary, keywords=[*keywords], importance=importance)
+        concluded = summarised(effort, given, work.run.settings, work.run.count)
+        concluded = concluded if _is_founded(work, concluded, log) else None
     try:
-        summarised = yield from summarise(effort, log, work.run.settings, work.fences)
+        if concluded is None:
+            concluded = yield from summarise(effort, log, work.run.settings, work.fences)
     except AnswerError as error:
         raise ToolError(render("summary_failed", effort=repr(effort.id), why=error)) from error
-    concluded = replace(summarised, tokens=work.run.count(transcript(log)))
+    concluded = replace(concluded, tokens=work.run.count(transcript(log)))
     state = within_limit(happened(work.efforts, {"type": "concluded", **concluded.snapshot()}))
     result: dict[str, Any] = {"status": "concluded", "effort_id": effort.id}
     result |= {"summary": concluded.summary}
     lapsed = _lapsed(work.efforts, effort)
     result |= {"lapsed_constraints": lapsed} if lapsed else {}
     return work.put(state), result | _still_open(state)
+
+
+def _is_represented(work: Turn, effort: str) -> bool:
+    """Tell whether the context shows each committed turn of an effort, or quotes of it.
+
+    For rounds of the running turn that left stands its index.
+    """
+    plan, turns, through = work.plan, work.view.log_turns(effort), 0
+    if plan is None:
+        return not turns
+    if effort in plan.quotes and (made := work.view.compression(effort, plan.quotes[effort])):
+        through = made.through
+    logged = numbers(plan.logs.get(effort, ""))
+    return all(turn <= through or turn in logged or plan.shows(turn) for turn in turns)
+
+
+def _is_founded(work: Turn, effort: Effort, log: Sequence[StoredTurn]) -> bool:
+    """Tell whether a summary names only what the log has; raise a `ToolError` the first time."""
+    said = [message for turn in log for message in as_users_see(work.view.messages(turn))]
+    wrong = unfounded(effort.summary, said, work.now, *(turn.at for turn in log))
+    done = (*work.view.running.messages, *work.results)
+    if wrong and not any(m.name == "close_effort" and "error" in result_of(m) for m in done):
+        values = ", ".join(map(repr, wrong))
+        raise ToolError(render("summary_unfounded", effort=repr(effort.id), values=values))
+    return not wrong
 
 
 def _still_open(state: Efforts) -> dict[str, Any]:

@@ -1,11 +1,14 @@
-"""Summarise an effort with a model, part by part if its log is too long for one call."""
+"""The summary of a concluded effort: by the model that did the work, else by a call of its own.
+
+That reads the log part by part if it is too long for one call.
+"""
 
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from langchain_core.messages import BaseMessage
 from pydantic import BaseModel, BeforeValidator, StringConstraints
@@ -16,8 +19,8 @@ from ..context.shortening import Limits, left_out, previewed, unread
 from ..efforts import Effort, one_line
 from ..errors import AnswerError
 from ..fences import Fences
-from ..keywords import MOST_KEYWORDS
-from ..messages import calls, compact
+from ..keywords import MOST_KEYWORDS, marks
+from ..messages import arguments, calls, compact, text
 from ..questions import Asks, Question
 from ..search.terms import query_terms, terms
 from ..settings import Settings
@@ -37,6 +40,18 @@ _ABOUT = 2  # terms of an effort's name and goal in a line that is about it
 _TELLING_SHARE, _LONG_LINE = 3, 200  # one in how many tokens of a preview they have; characters
 _WORDS_IN_TEN_TOKENS = 5  # words requested for ten tokens; English has 7 or 8, others fewer
 
+_CODE = re.compile(r"\b(?!\d+[^\W\d_]{1,3}\b)(?=\w*\d)(?=\w*[^\W\d_])\w{3,}\b")
+"""A word of letters and digits, but no number with its unit, such as 20ms."""
+
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_NUMBER = re.compile(r"\d+(?:\.\d+)*")
+_FIGURE = re.compile(
+    rf"(?<![\w.])(?:(?=(?:\.?\d){{3}}){_NUMBER.pattern}|(?<=[€$£]){_NUMBER.pattern}|"
+    rf"{_NUMBER.pattern}(?= ?(?:[%‰°€$£]|(?:[kKMGT]i?B|[mµn]?s|min|h|[cmk]?m|[mk]?g|[kMG]?Hz|px|"
+    r"percent|(?:second|minute|hour|day|week|month|year|euro|dollar)s?)\b)))"
+)
+"""A number of three digits or more, or with a unit: small counts are often said in words."""
+
 
 def _clamped(value: Any) -> int:
     """Return an importance within 0-100, the middle one for what is no number."""
@@ -45,12 +60,55 @@ def _clamped(value: Any) -> int:
     return 50
 
 
+Importance: TypeAlias = Annotated[int, BeforeValidator(_clamped)]
+
+
 class EffortSummary(BaseModel):
     """A concluded effort in one paragraph, with its keywords and its importance."""
 
     summary: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
     keywords: list[str] = []
-    importance: Annotated[int, BeforeValidator(_clamped)] = 50
+    importance: Importance = 50
+
+
+def summarised(
+    effort: Effort, answer: EffortSummary, settings: Settings, count: TokenCounter
+) -> Effort:
+    """Return an effort with this summary, which is cut at a sentence end if it is too long."""
+    return replace(
+        effort,
+        stale=False,
+        summary=cut_at_sentence(answer.summary, settings.summary_max_tokens, count),
+        keywords=tuple(dict.fromkeys(answer.keywords))[:MOST_KEYWORDS],
+        importance=answer.importance,
+    )
+
+
+def unfounded(summary: str, log: Sequence[BaseMessage], *days: str) -> list[str]:
+    """Return the identifiers and figures of a summary that neither a log nor its days have.
+
+    What an earlier attempt to close the effort wrote is no evidence.
+
+    >>> log = [HumanMessage("Port 8443 of gw_main took 1200 ms, three times.")]
+    >>> unfounded("8443 on gw_main: 1,200 ms, 3 tries.", log)
+    []
+    >>> unfounded("Port 8444 of gw_test: 12 ms", log)
+    ['gw_test', '8444', '12']
+    """
+    said = [*days]
+    for message in log:
+        if message.name != "close_effort":
+            made = (call for call in calls(message) if call.get("name") != "close_effort")
+            said += [text(message), *map(arguments, made)]
+    whole = "\n".join(said)
+    folded, numbers = whole.casefold(), {*_NUMBER.findall(whole)}
+    numbers.update(_NUMBER.findall(_THOUSANDS.sub("", whole)))
+    # Of "and/or" a slash makes no path.
+    named = [one for one in marks(summary) if one.count("/") != 1 or "." in one]
+    names = dict.fromkeys([*named, *(one.casefold() for one in _CODE.findall(summary))])
+    figures = dict.fromkeys(one[0] for one in _FIGURE.finditer(_THOUSANDS.sub("", summary)))
+    unknown = [one for one in figures if one not in numbers]
+    return [*(one for one in names if one not in folded), *unknown]
 
 
 def summarise(
@@ -60,9 +118,10 @@ def summarise(
 
     A long log is summarised in parts, and these summaries again, until one is left.
     """
-    effort, count = replace(effort, stale=False), fences.count
+    count = fences.count
     if characters_said(log) < _CANNED_BELOW:
-        return replace(effort, summary=render("canned_summary"), keywords=(), importance=0)
+        canned = EffortSummary(summary=render("canned_summary"), importance=0)
+        return summarised(effort, canned, settings, count)
     question = _question_maker(effort, settings, fences)
     # What the budget leaves beside the longest form and the longest name of a part.
     forms = (render("summary_as_text"), compact(EffortSummary.model_json_schema()))
@@ -82,12 +141,7 @@ def summarise(
         if len(fewer) >= len(parts):
             raise AnswerError(f"the summaries of its {len(parts)} parts are as long as the parts")
         parts, label = fewer, turns
-    return replace(
-        effort,
-        summary=cut_at_sentence(answers[0].summary, settings.summary_max_tokens, count),
-        keywords=tuple(dict.fromkeys(answers[0].keywords))[:MOST_KEYWORDS],
-        importance=answers[0].importance,
-    )
+    return summarised(effort, answers[0], settings, count)
 
 
 def _parts(

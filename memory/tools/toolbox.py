@@ -132,13 +132,13 @@ def _schema(name: str) -> str:
 
 
 def _bare(schema: Any) -> Any:
-    """Return a schema without titles and empty defaults, which cost tokens in every call."""
+    """Return a schema without titles and defaults, which cost tokens in every call."""
     if not isinstance(schema, dict):
         return schema
     return {
         key: _bare(value)
         for key, value in schema.items()
-        if not (key == "title" and isinstance(value, str)) and (key != "default" or value)
+        if not (key == "title" and isinstance(value, str)) and key != "default"
     }
 
 

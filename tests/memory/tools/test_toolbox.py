@@ -20,7 +20,7 @@ from tests.memory.conversations import LONG_ENOUGH, Call, Conversation, call
 
 PARAMETERS = {
     "open_effort": (["name", "goal", "constraints"], ["name"]),
-    "close_effort": (["effort_id"], []),
+    "close_effort": (["effort_id", "summary", "keywords", "importance", "final"], []),
     "switch_effort": (["effort_id"], []),
     "reopen_effort": (["effort_id", "goal"], ["effort_id"]),
     "update_goal": (["goal", "rationale", "add_constraints", "drop_constraints"], []),
