@@ -142,7 +142,7 @@ def scripted(number: int) -> Iterator[Turn]:
         elif turn % TOOL_EVERY == 0:
             calls += [("look_up", {"topic": f"step {turn}", "words": RESULT})]
         if name and turn == spans[name][1]:
-            calls += [("close_effort", {"effort_id": name})]
+            calls += [_closing(name)]
         heading = f"{name.replace('-', ' ')}, question" if name else "Question"
         yield _turn(turn, heading, calls, _text(chance, QUESTION), _text(chance, ANSWER))
 
@@ -212,7 +212,7 @@ class _Work:
         name, self.active = self.active, ""
         self.open.remove(name)
         self.done.append(name)
-        return [("close_effort", {"effort_id": name})]
+        return [_closing(name)]
 
 
 def _spans(chance: random.Random) -> Iterator[Turn]:
@@ -250,6 +250,12 @@ def _opening(name: str) -> Call:
     return "open_effort", {"name": name, "goal": f"Mend {name}."}
 
 
+def _closing(name: str) -> Call:
+    """Close an effort with its summary, beside the answer."""
+    summary = f"{_text(random.Random(name), SUMMARY)}."
+    return "close_effort", {"effort_id": name, "summary": summary, "final": True}
+
+
 def _looking(turn: int, words: int) -> Call:
     return "look_up", {"topic": f"step {turn}", "words": words}
 
@@ -276,7 +282,10 @@ class TalkingModel(ScriptedModel):
 
     def begin(self, turn: Turn) -> None:
         """Begin a turn."""
-        called = [AIMessage("", tool_calls=[call]) for call in turn.calls]
+        called = [
+            AIMessage(turn.answer if "final" in call["args"] else "", tool_calls=[call])
+            for call in turn.calls
+        ]
         self._answers = iter([*called, AIMessage(turn.answer)])
 
     def answer(self, _messages: Sequence[BaseMessage], tools: Collection[str]) -> AIMessage:
