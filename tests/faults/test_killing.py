@@ -51,5 +51,6 @@ def test_killed_hundreds_of_times(tmp_path: Path, uri: str, durability: str, see
 
     assert report | CLEAN == report
     assert report["answered"] >= 400 // 4
-    assert min(report["concluded"], report["compressed"], report["erased"]) >= 3
+    assert min(report["concluded"], report["erased"]) >= 3
+    assert report["compressed"], "with `exit` few turns live long enough"
     assert durability != "sync" or report["leaves"] == 0
