@@ -43,18 +43,24 @@ def parts_of(work: Turn, plan: Plan) -> Parts:
         parts += work.unchanged(given, past, lambda: [*_past_turns(work, plan, past, dict(logs))])
         # What is out of view changes with each plan: it stands after what the provider has cached.
         parts += _out_of_view(work, plan, past)
-    if work.run.settings.anchor != "off" and (anchor := anchor_of(work, plan)):
-        parts.append(_state_block(work, plan, anchor))
+    anchor = anchor_of(work, plan) if work.run.settings.anchor != "off" else {}
+    block = [_state_block(work, plan, anchor)] if anchor else []
     if plan.todos:
-        free = int(SHARES["anchor"] * plan.room_or(work.room))
-        free -= sum(part.tokens for part in parts if part.name == "anchor")
+        free = int(SHARES["anchor"] * plan.room_or(work.room)) - size(block)
         note = work.fences.note_within(render("todos", quote=plan.todos), free)
-        parts.append(Part.of("anchor", [note], work.run.count))
-    for turn in work.view.turns(range(plan.after_turn + 1, work.view.tip.turn + 1)):
-        parts += committed_parts(work, turn, plan, above=size(parts))
+        block.append(Part.of("anchor", [note], work.run.count))
+    later = work.view.turns(range(plan.after_turn + 1, work.view.tip.turn + 1))
+    inside: tuple[BaseMessage, ...] = ()
+    if plan.rounds is not None and (later or work.view.running.messages):
+        inside = tuple(message for part in block for message in part.messages)
+    else:
+        parts += block
+    for turn in later:
+        parts += committed_parts(work, turn, plan, before=(size(parts), inside))
+        inside = ()
     if work.view.running.messages:
         running = replace(work.view.running, events=work.efforts.events)
-        parts += turn_parts(work, running, plan, size(parts))
+        parts += turn_parts(work, running, plan, (size(parts), inside))
     return tuple(parts)
 
 

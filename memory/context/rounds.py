@@ -145,15 +145,19 @@ def request_cuts(cut: Rounds, limit: int) -> Iterator[Rounds]:
 
 
 def cut_turn(
-    turn: StoredTurn, messages: Sequence[BaseMessage], cut: Rounds, room: int, fences: Fences
-) -> tuple[BaseMessage, ...]:
-    """Return a turn's first `messages`, as the context shows them, after a cut.
+    turn: StoredTurn,
+    messages: Sequence[BaseMessage],
+    cut: Rounds,
+    room: int,
+    fences: Fences,
+) -> tuple[tuple[BaseMessage, ...], tuple[BaseMessage, ...]]:
+    """Return a turn's first `messages`, as the context shows them, after a cut, in two parts.
 
-    The request is followed by the index of the rounds that left, then by the other rounds. The
-    `turn` may go on with messages that are not cut.
+    These are the request with the index of the rounds that left, and the other rounds. The `turn`
+    may go on with messages that are not cut.
     """
     if cut.excerpt:
-        return log_excerpt(turn, messages, cut.excerpt, fences)
+        return (), log_excerpt(turn, messages, cut.excerpt, fences)
     valid = partial(valid_history, fences=fences)
     first, away = first_round(messages), hidden(messages, cut)
     visible = sorted({*range(len(messages))} - away)
@@ -163,7 +167,7 @@ def cut_turn(
     limit = 0 if cut.bare else room // _INDEX_SHARE
     notes = [_index(turn, cut, limit, fences)] if away else []
     notes += _active_note(turn, [*rest, *turn.messages[len(messages) :]], room, fences)
-    return (*valid(short[:first]), *notes, *valid(rest))
+    return (*valid(short[:first]), *notes), valid(rest)
 
 
 def hidden(messages: Sequence[BaseMessage], cut: Rounds) -> set[int]:
@@ -206,7 +210,7 @@ def within(
     """Return an unanswered turn within `limit` tokens, cut no deeper than needed."""
 
     def history(cut: Rounds) -> tuple[BaseMessage, ...]:
-        return cut_turn(turn, messages, cut, room, fences)
+        return tuple(chain(*cut_turn(turn, messages, cut, room, fences)))
 
     def tokens(cut: Rounds) -> int:
         return count_messages(history(cut), fences.count)

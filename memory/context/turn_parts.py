@@ -43,6 +43,12 @@ from .shortening import (
 Piece: TypeAlias = tuple[PartName, BaseMessage]
 """A message, and the part of the context that it is in."""
 
+Before: TypeAlias = tuple[int, tuple[BaseMessage, ...]]
+"""The tokens of what stands above a turn after the plan, and the state block if it stands in it.
+
+In a turn that was cut it stands behind the request and the index, so that a new one leaves both.
+"""
+
 Added: TypeAlias = dict[CallKey, list[Piece]]
 """By call the notes that stand after the results of its round."""
 
@@ -58,13 +64,14 @@ class _Sent:
     """A turn, and its messages as they are sent whole.
 
     `back` has what its calls brought back. `above` are the tokens of what stands above them, in a
-    turn that the plan did not know.
+    turn that the plan did not know, and `block` is the state block that it takes along.
     """
 
     turn: StoredTurn
     messages: tuple[BaseMessage, ...]
     back: Mapping[CallKey, BaseMessage]
     above: int = 0
+    block: tuple[BaseMessage, ...] = ()
 
 
 def committed_parts(
@@ -72,21 +79,22 @@ def committed_parts(
     stored: StoredTurn,
     plan: Plan,
     marker: BaseMessage | None = None,
-    above: int = 0,
+    before: Before = (0, ()),
 ) -> list[Part]:
     """Return a committed turn in parts; they are cached if they depend on its turn alone."""
 
     def make_parts(stored: StoredTurn) -> list[Part]:
-        return turn_parts(work, replace(stored, messages=work.messages(stored)), plan, above)
+        return turn_parts(work, replace(stored, messages=work.messages(stored)), plan, before)
 
     turn, is_next = stored.number, stored.number == plan.after_turn + 1
     noted = _block_above(work, plan, turn)
     form = (
         *(work.run.count, work.run.provider, work.run.refused),
         *(turn <= plan.after_turn, turn <= plan.previews),
-        *(plan.short.get(turn), is_whole(stored, plan), plan.room, work.room, above),
+        *(plan.short.get(turn), is_whole(stored, plan), plan.room, work.room, before[0]),
         (plan.rounds, plan.within) if is_next else None,
         *noted.items(),
+        *(str(message.content) for message in before[1]),
         finished_rounds(stored, plan),
     )
     is_alone = not _depends_on_others(stored, plan)
@@ -104,19 +112,18 @@ def _depends_on_others(turn: StoredTurn, plan: Plan) -> bool:
     return any(one["type"] in {"hinted", "expanded"} or "related" in one for one in events)
 
 
-def turn_parts(work: Turn, turn: StoredTurn, plan: Plan, above: int = 0) -> list[Part]:
+def turn_parts(work: Turn, turn: StoredTurn, plan: Plan, before: Before = (0, ())) -> list[Part]:
     """Return the parts of a turn: notes before it, its messages, and logs and hints in it.
 
     The notes may have a quarter of a shortened turn, of any other one the whole room. A note after
-    a turn that was broken off says so. `above` are the tokens of what stands above a turn after the
-    plan.
+    a turn that was broken off says so.
     """
-    before: list[BaseMessage] = []
+    (above, block), opening = before, list[BaseMessage]()
     # Providers want a user's message first.
     kinds = (message.type for message in turn.messages if message.type != "system")
     if turn.messages and next(kinds, "ai") == "ai":
         why = "unasked" if turn.number == 1 else "unasked_later"
-        before.append(work.fences.note(render(why)))
+        opening.append(work.fences.note(render(why)))
     rounds = plan.rounds if turn.number == plan.after_turn + 1 else None
     limit = plan.short.get(turn.number, 4 * plan.room_or(work.room)) // 4
     if rounds is not None and rounds.limits:
@@ -129,11 +136,11 @@ def turn_parts(work: Turn, turn: StoredTurn, plan: Plan, above: int = 0) -> list
         else:
             continue
         limit -= count_messages(notes, work.run.count)
-        before += notes if limit >= 0 else []
+        opening += notes if limit >= 0 else []
     name: PartName = "turn" if turn.number == work.view.running.number else "turns"
-    notes_tokens = count_messages(before, work.run.count) if before else 0
-    sent = replace(_as_sent(work, turn, plan), above=above + notes_tokens)
-    pieces = [*zip(repeat(name), before), *_pieces(work, sent, plan, name, notes_tokens)]
+    notes_tokens = count_messages(opening, work.run.count) if opening else 0
+    sent = replace(_as_sent(work, turn, plan), above=above + notes_tokens, block=block)
+    pieces = [*zip(repeat(name), opening), *_pieces(work, sent, plan, name, notes_tokens)]
     if turn.id and turn.is_aborted:
         pieces.append((name, work.fences.note(render("broken_off", turn=turn.number))))
     parts: list[Part] = []
@@ -157,7 +164,8 @@ def _pieces(work: Turn, sent: _Sent, plan: Plan, name: PartName, notes: int) -> 
         # What came until the plan was made may say what else is active.
         so_far = replace(turn, messages=turn.messages[: max(end, plan.within)])
         room, is_bare = plan.room_or(work.room), plan.rounds.bare
-        begun = cut_turn(so_far, sent.messages[:end], plan.rounds, room, work.fences)
+        head, rest = cut_turn(so_far, sent.messages[:end], plan.rounds, room, work.fences)
+        begun = (*head, *sent.block, *rest)
         above = count_messages(begun, work.run.count)
         sent = replace(sent, above=sent.above + above)
     elif (limit := plan.short.get(turn.number)) is not None:
@@ -171,7 +179,9 @@ def _pieces(work: Turn, sent: _Sent, plan: Plan, name: PartName, notes: int) -> 
     if finished:
         shown = tuple(message for at, message in enumerate(shown, end) if at not in finished)
     history = [*begun, *valid_history(shown, work.fences)]
-    yield from _with_added(history, added, name) if added else zip(repeat(name), history)
+    blocks = {*map(id, sent.block)}
+    for own, message in _with_added(history, added, name) if added else zip(repeat(name), history):
+        yield "anchor" if id(message) in blocks else own, message
 
 
 def _added(work: Turn, turn: StoredTurn, plan: Plan, name: PartName) -> Added:

@@ -10,7 +10,7 @@ from tests.databases import Server
 from tests.processes import ended
 
 CLEAN = {"lost": 0, "doubled": 0, "disordered": 0, "altered": 0, "back": 0, "told": 0, "damage": 0}
-KILLS = 60 if os.environ.get("EBBTIDE_NO_SKIP") == "1" else 6
+KILLS = 240 if os.environ.get("EBBTIDE_NO_SKIP") == "1" else 6
 """With the other tests that kill, the two runs of CI kill 300 times on each database."""
 
 

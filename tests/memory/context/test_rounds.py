@@ -203,7 +203,7 @@ def left(*rounds: tuple[str, str, str]) -> tuple[list[BaseMessage], list[str]]:
         asked = call(name, call_id=f"c{number}", what=what)
         said += [ai("", asked), tool(f"c{number}", result)]
     turn = StoredTurn(3, tuple(said), "")
-    shown = cut_turn(turn, said, Rounds(len(said), len(said)), 2_400, Fences("404256753", count))
+    shown, _ = cut_turn(turn, said, Rounds(len(said), len(said)), 2_400, Fences("404256753", count))
     return said, text(shown[1]).splitlines()[1:-1]
 
 
