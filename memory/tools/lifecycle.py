@@ -72,15 +72,19 @@ def switch_effort(work: Turn, effort_id: Text = "") -> Outcome:
 
 
 def reopen_effort(work: Turn, effort_id: str, goal: Text = "") -> Outcome:
-    """Open a concluded effort again; its log continues, and a goal replaces the old one."""
+    """Open a concluded effort again; its log continues, and a goal replaces the old one.
+
+    Its constraints lapsed when it was concluded: they are named as former ones.
+    """
     effort = work.find_own(effort_id)
     if effort.status == "open":
         raise ToolError(render("open_already", effort=repr(effort.id)))
     _check_room(work)
+    former, effort = effort.constraints, replace(effort, constraints=())
     event = {"type": "reopened", **effort.snapshot()}
     updated = replace(effort, status="open", goal=goal if goal.strip() else effort.goal)
     result = {"status": "reopened", "effort_id": effort.id, "prior_summary": effort.summary}
-    result |= updated.aims
+    result |= updated.aims | ({"former_constraints": [*former]} if former else {})
     log = work.view.log(effort.id)
     if log and work.view.compression(
         effort.id

@@ -75,7 +75,8 @@ def test_a_reopened_effort_may_have_a_new_goal(talk: Conversation, goal: str, ho
     result = talk.call("reopen_effort", effort_id="a", goal=goal)
     changes = [event["goal"] for event in talk.state.events if event["type"] == "goal_updated"]
 
-    assert (result["goal"], result["constraints"]) == (holds, ["no downtime"])
+    assert (result["goal"], result["constraints"]) == (holds, [])
+    assert result["former_constraints"] == ["no downtime"]
     assert talk.work.find("a").goal == holds
     assert changes == [goal] * bool(goal)
 
