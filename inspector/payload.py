@@ -104,7 +104,7 @@ def turn(
     """
     tip = seen_from(archive, session, tip)
     view = view_at(archive, session, tip)
-    found = {turn.number: turn for turn in view.turns([number - 1, number])}
+    found = {turn.number: turn for turn in view.past.turns([number - 1, number])}
     turn = found.get(number)
     if turn is None:
         raise TurnNotFoundError(number, tip.turn)
@@ -340,7 +340,7 @@ def search(archive: Archive, session: Session, tip: Tip | None, wanted: Search) 
     when = When(work.now, settings.timezone, language=settings.language)
     meaning = meaning_of(work, wanted.query)
     found = find(view.past, wanted.query, _PASSAGES, meaning, when=when)
-    turns = {turn.number: turn for turn in view.turns(sorted({hit.turn for hit in found}))}
+    turns = {turn.number: turn for turn in view.past.turns(sorted({hit.turn for hit in found}))}
     passages = [passage for result in given["results"] for passage in result["passages"]]
     results = []
     for hit in found:

@@ -470,7 +470,7 @@ def recent(work: Turn, cache: KeywordCache) -> list[Keywords]:
 
 def _terms_of(work: Turn, turn: int) -> Keywords:
     event_types, texts = _EFFORT_EVENTS | {"referenced"}, list[str]()
-    for stored in work.view.turns([turn]):
+    for stored in work.view.past.turns([turn]):
         mentioned = {event["effort"] for event in stored.events if event["type"] in event_types}
         if mentioned <= {*stored.efforts}:
             texts += map(ends, map(own_words, statements(stored.messages)))

@@ -54,10 +54,6 @@ class ArchiveView:
         """Return the view as it was right after an earlier turn."""
         return replace(self, past=self.past.as_of(turn), running=_NOT_RUNNING)
 
-    def turns(self, numbers: Sequence[int]) -> tuple[StoredTurn, ...]:
-        """Return the visible turns with these numbers, as the archive stores them."""
-        return self.past.turns(numbers) if numbers else ()
-
     def messages(self, turn: StoredTurn) -> tuple[BaseMessage, ...]:
         """Return the messages of a turn as they were sent, recalled text included."""
         return tuple(
@@ -100,7 +96,7 @@ class ArchiveView:
         """Return the messages of a visible turn, the running one included, as they are stored."""
         if turn == self.running.number:
             return tuple(self.running.messages)
-        return tuple(message for stored in self.turns([turn]) for message in stored.messages)
+        return tuple(message for stored in self.past.turns([turn]) for message in stored.messages)
 
     def effort(self, effort_id: str, events: Sequence[Event]) -> Effort | None:
         """Return an effort after these `events` of the running turn, None if there is none.
@@ -171,12 +167,12 @@ class ArchiveView:
     def whole_turns_of(self, effort_id: str, numbers: Sequence[int]) -> tuple[StoredTurn, ...]:
         """Return what `turns_of` does, each turn with all that it has."""
         if not is_qualified(effort_id):
-            return self.turns(numbers)
+            return self.past.turns(numbers)
         elsewhere = self._elsewhere(effort_id)
         if elsewhere is None:
             return ()
         own = {*_turns_about(*elsewhere)}
-        return elsewhere[0].turns([number for number in numbers if number in own])
+        return elsewhere[0].past.turns([number for number in numbers if number in own])
 
     def ids_of(self, effort_id: str, numbers: Sequence[int]) -> Mapping[int, str]:
         """Return the ids of committed turns in the session of an effort, by their numbers."""

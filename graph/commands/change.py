@@ -223,7 +223,7 @@ def rebuild_anchor(
         thread.checked("anchor")
     shown_parts = next_context(thread).parts
     turns = {part.turn for part in shown_parts if part.name == "turns" and part.turn is not None}
-    stored_turns = thread.view.turns(sorted(turns))
+    stored_turns = thread.view.past.turns(sorted(turns))
     answer = ""
     if model and stored_turns:
         try:

@@ -84,7 +84,7 @@ def messages(agent: Agent, config: RunnableConfig, page: int = 1) -> TurnPage:
     if type(page) is not int or not 1 <= page <= pages:
         raise CommandError(f"there is no page {page!r}: the pages are 1-{pages}")
     newest = last - (page - 1) * PAGE
-    turns = thread.view.turns(range(max(1, newest - PAGE + 1), newest + 1))
+    turns = thread.view.past.turns(range(max(1, newest - PAGE + 1), newest + 1))
     return TurnPage(tuple(map(_turn_line, reversed(turns))), page, pages)
 
 
@@ -184,7 +184,7 @@ def _shown_turns(
 ) -> list[BaseMessage]:
     """Return the messages of turns as the user saw them, each marked with its turn."""
     view, running_turn = thread.view, thread.tip.turn + 1
-    stored_turns = view.turns([turn for turn in turns if turn < running_turn])
+    stored_turns = view.past.turns([turn for turn in turns if turn < running_turn])
     chosen: list[tuple[int, str, Sequence[BaseMessage]]]
     chosen = [(stored.number, stored.status, view.messages(stored)) for stored in stored_turns]
     if running_messages and running_turn in turns:

@@ -259,7 +259,7 @@ def _brought(work: Turn, turn: StoredTurn) -> Iterator[tuple[CallKey, list[_Foun
         found: list[_Found] = []
         for quote in recalled(message):
             view = work.view.of_session(quote.session) if quote.session else work.view
-            turns = view.turns([quote.turn]) if view and quote.turn != turn.number else ()
+            turns = view.past.turns([quote.turn]) if view and quote.turn != turn.number else ()
             if message.name == "read_log":
                 found += [one for stored in turns for one in _attachments(stored)]
         if call in logs:

@@ -158,7 +158,7 @@ def _why_before(work: Turn, plan: Plan, now: str) -> Why | None:
     if not is_said or not _is_made_for(work, plan):
         return "settings" if is_said else "application"
     tip = work.view.tip.turn
-    newer = work.view.turns(range(plan.after_turn + 1, tip + 1))
+    newer = work.view.past.turns(range(plan.after_turn + 1, tip + 1))
     # A turn that was broken off has no end at which its changes took effect.
     broken_off = _changing(chain.from_iterable(turn.events for turn in newer))
     if broken_off or plan.after_turn > tip:
@@ -168,7 +168,7 @@ def _why_before(work: Turn, plan: Plan, now: str) -> Why | None:
     if is_edited(work, plan):
         return "edited"
     # A change is free where the provider has forgotten the prefix.
-    return "cold-cache" if _is_cold(work.view.turns([tip]), now) else None
+    return "cold-cache" if _is_cold(work.view.past.turns([tip]), now) else None
 
 
 def _is_cold(newest: Sequence[StoredTurn], now: str) -> bool:
@@ -193,7 +193,7 @@ def is_edited(work: Turn, plan: Plan) -> bool:
 
 def _events_since(work: Turn, plan: Plan) -> Iterator[Event]:
     """Yield the events of turns after a plan was made."""
-    for turn in work.view.turns(range(plan.after_turn + 1, work.view.tip.turn + 1)):
+    for turn in work.view.past.turns(range(plan.after_turn + 1, work.view.tip.turn + 1)):
         yield from turn.events[plan.events if turn.number == plan.after_turn + 1 else 0 :]
     is_next = work.view.running.number == plan.after_turn + 1
     yield from work.efforts.events[plan.events if is_next else 0 :]
@@ -207,7 +207,7 @@ def _why_after(work: Turn, plan: Plan) -> Why | None:
     if why := _changing(work.efforts.events):
         return why
     newer = range(plan.after_turn + 1, work.view.tip.turn + 1)
-    past = work.view.turns([*plan.turns, *newer])
+    past = work.view.past.turns([*plan.turns, *newer])
     if _is_over_window(work, past, more=not _efforts(work)):
         return "window"
     if _old_blocks(work, plan, (*past, running)) > _MOST_OLD_BLOCKS:
@@ -310,7 +310,7 @@ def _logs(work: Turn, reopened: Mapping[str, int], before: Plan | None) -> dict[
     logs: dict[str, str] = {}
     for name, turn in reopened.items():
         older = [number for number in work.view.log_turns(name) if number < turn]
-        log = work.view.turns(older)[::-1] if name not in known else ()
+        log = work.view.past.turns(older)[::-1] if name not in known else ()
         newest = fitting_turns(log, log_limit(work.room), work.run.count)
         logs[name] = known.get(name, ranges([one.number for one in newest]))
     for name, entry in work.efforts.expanded.items():
@@ -341,7 +341,7 @@ def _ambient(work: Turn, limit: int, *, ended: bool) -> list[int]:
     free, count = window - len(running), window + 1
     while True:
         turns = work.view.past.ambient(count)
-        answered = [turn.number for turn in work.view.turns(turns) if not turn.is_aborted]
+        answered = [turn.number for turn in work.view.past.turns(turns) if not turn.is_aborted]
         if len(answered) > free or len(turns) < count or count > limit:
             break
         count *= 2
@@ -384,7 +384,7 @@ def _newest_fitting(work: Turn, turns: list[int]) -> list[int]:
     """Return the newest of these turns, as many as could fit, the last ones in any case."""
     free, fitting, unread = work.room, turns[-WHOLE_RESULTS:], turns[:-WHOLE_RESULTS]
     while unread:
-        for turn in reversed(work.view.turns(unread[-_CHUNK:])):
+        for turn in reversed(work.view.past.turns(unread[-_CHUNK:])):
             free -= min(least_tokens(work, turn), work.room // 2)  # a huge one is shortened
             if free < 0:
                 return fitting

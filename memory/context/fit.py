@@ -155,7 +155,7 @@ def _omissions(work: Turn, plan: Plan) -> dict[str, Any]:
     if hidden := ranges_between(plan.turns, plan.after_turn) if plan.after_turn else "":
         omissions["turns"] = hidden
     if plan.previews:
-        older = work.view.turns([turn for turn in plan.turns if turn <= plan.previews])
+        older = work.view.past.turns([turn for turn in plan.turns if turn <= plan.previews])
         long = ranges([stored.number for stored in older if has_long_results(work, stored)])
         omissions |= {"previews": long} if long else {}
     if plan.short or plan.rounds:

@@ -111,7 +111,7 @@ def _other_subject(
     if not stored:
         return []
     later = range(plan.after_turn + 1, work.view.tip.turn + 1)
-    turns = work.view.turns([*plan.turns, *later])
+    turns = work.view.past.turns([*plan.turns, *later])
     messages = (message for turn in turns for message in turn.messages)
     in_view = {term for message in messages for term in terms(text(message, "\n"))}
     return [
@@ -143,7 +143,7 @@ def dated(work: Turn) -> list[Event]:
         return []
     zone, tip = work.run.settings.timezone, work.view.tip.turn
     last, is_later = "", False
-    for turn in work.view.turns([tip] if tip else []):
+    for turn in work.view.past.turns([tip] if tip else []):
         last = turn.at
     if last:
         before, now = local(last, zone), local(work.now, zone)

@@ -37,7 +37,7 @@ def parts_of(work: Turn, plan: Plan) -> Parts:
     if plan.quotes:
         parts += _quotes(work, plan)
     if plan.after_turn or plan.open or plan.logs:
-        past = [turn for turn in work.view.turns(plan.turns) if turn.status != "erased"]
+        past = [turn for turn in work.view.past.turns(plan.turns) if turn.status != "erased"]
         run, logs = work.run, [*_logs(work, plan)]
         given = plan, work.room, run.count, run.provider, run.refused, run.settings.timezone, logs
         parts += work.unchanged(given, past, lambda: [*_past_turns(work, plan, past, dict(logs))])
@@ -49,7 +49,7 @@ def parts_of(work: Turn, plan: Plan) -> Parts:
         free = int(SHARES["anchor"] * plan.room_or(work.room)) - size(block)
         note = work.fences.note_within(render("todos", quote=plan.todos), free)
         block.append(Part.of("anchor", [note], work.run.count))
-    later = work.view.turns(range(plan.after_turn + 1, work.view.tip.turn + 1))
+    later = work.view.past.turns(range(plan.after_turn + 1, work.view.tip.turn + 1))
     inside: tuple[BaseMessage, ...] = ()
     if plan.rounds is not None and (later or work.view.running.messages):
         inside = tuple(message for part in block for message in part.messages)
@@ -101,7 +101,7 @@ def _known(work: Turn, plan: Plan, names: Sequence[str]) -> tuple[Effort, ...]:
     turn = plan.after_turn + 1
     if plan.events:
         is_running = turn == work.view.running.number
-        turns = () if is_running else work.view.turns([turn])
+        turns = () if is_running else work.view.past.turns([turn])
         events = work.efforts.events if is_running else [e for one in turns for e in one.events]
     running = replace(work.view.running, number=turn)
     view = replace(work.view.as_of(turn - 1), running=running)
@@ -131,7 +131,7 @@ def _past_turns(
         yield from committed_parts(work, turn, plan, marker)
     yield from logs.values()
     # What follows says the day only where it is another than that of the turn before.
-    last = work.view.turns([plan.after_turn]) if plan.after_turn else ()
+    last = work.view.past.turns([plan.after_turn]) if plan.after_turn else ()
     days = [day for day in (local_day(one.at, work.run.settings.timezone) for one in last) if day]
     if days and (previous is None or previous[1] != days[0]):
         note = work.fences.note(render("today", day=days[0]))
@@ -232,7 +232,7 @@ def _in_logs(work: Turn, plan: Plan, logs: Mapping[str, Collection[int]]) -> set
     A turn of several efforts is not: a log has the rounds of its own effort.
     """
     turns = {turn for name, shown in logs.items() if not is_qualified(name) for turn in shown}
-    past = work.view.turns(sorted(turn for turn in turns if turn <= plan.after_turn))
+    past = work.view.past.turns(sorted(turn for turn in turns if turn <= plan.after_turn))
     return {stored.number for stored in past if not kept(stored)}
 
 

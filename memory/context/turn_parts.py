@@ -200,7 +200,7 @@ def _added(work: Turn, turn: StoredTurn, plan: Plan, name: PartName) -> Added:
     for call, (effort, turns, begin) in _logs_since(turn, plan):
         if loaded is None:
             loaded = {name: numbers(shown) for name, shown in plan.logs.items()}
-            for earlier in work.view.turns(range(plan.after_turn + 1, turn.number)):
+            for earlier in work.view.past.turns(range(plan.after_turn + 1, turn.number)):
                 for _, (other, others, _) in _logs_since(earlier, plan):
                     loaded[other] = {*loaded.get(other, ()), *others}
         quoted = quoted_log(work, plan, (effort, turns, begin), loaded)
@@ -235,7 +235,7 @@ def _messages(work: Turn, number: int) -> Sequence[BaseMessage]:
     """Return the messages of a turn, the running one included; results of tools as they came."""
     if number == work.view.running.number:
         return work.view.running.messages
-    return [message for turn in work.view.turns([number]) for message in turn.messages]
+    return [message for turn in work.view.past.turns([number]) for message in turn.messages]
 
 
 def _with_added(messages: Sequence[BaseMessage], added: Added, name: PartName) -> Iterator[Piece]:
@@ -375,7 +375,7 @@ def _block_above(work: Turn, plan: Plan, number: int) -> Mapping[str, str]:
     """Return the newest state block that stands above a turn after the plan, {} for none."""
     if work.run.settings.anchor == "off" or number <= plan.after_turn:
         return {}
-    for turn in reversed(work.view.turns(range(plan.after_turn + 1, number))):
+    for turn in reversed(work.view.past.turns(range(plan.after_turn + 1, number))):
         events = turn.events[plan.events if turn.number == plan.after_turn + 1 else 0 :]
         blocks: list[Mapping[str, str]] = [
             event["anchor"] for event in events if event["type"] == "anchored"

@@ -108,7 +108,7 @@ def outgrown(work: Turn) -> Due | None:
     if work.run.settings.compression == "off" or not work.efforts.open:
         return None
     active, tip = work.efforts.active, work.view.tip.turn
-    sample = work.view.turns(range(max(1, tip - _SAMPLE + 1), tip + 1))
+    sample = work.view.past.turns(range(max(1, tip - _SAMPLE + 1), tip + 1))
     next_turn = sum(whole_tokens(work, sample)) // max(1, len(sample))
     names = dict.fromkeys([*([active] if active else []), *reversed([*work.efforts.open])])
     for effort in work.known([*names]):
@@ -125,7 +125,7 @@ def last_failure(work: Turn, effort: str) -> tuple[int, int]:
     Both are 0 if the last pass did not fail.
     """
     tip = work.view.tip.turn
-    for turn in reversed(work.view.turns(range(max(1, tip - _LONGEST_WAIT + 1), tip + 1))):
+    for turn in reversed(work.view.past.turns(range(max(1, tip - _LONGEST_WAIT + 1), tip + 1))):
         for event in reversed(turn.events):
             if event["type"] in {"compressed", FAILED} and event["effort"] == effort:
                 return turn.number, event.get("wait", 0)
@@ -362,7 +362,7 @@ def _goals(work: Turn, due: Due) -> Goals:
         pairs = [(stored.number, event) for stored in turns for event in stored.events]
         return [(turn, e) for turn, e in pairs if e["type"] == kind and e["effort"] == effort.id]
 
-    first = work.view.turns(work.view.log_turns(effort.id)[:1])
+    first = work.view.past.turns(work.view.log_turns(effort.id)[:1])
     opened = [event["goal"] for _, event in events(first, "opened")]
     updated = events(due.leaving, "goal_updated")
     changes = tuple((turn, event["goal"], event.get("rationale", "")) for turn, event in updated)

@@ -148,7 +148,7 @@ def _readable(
     running, turns, end = view.running, dict[int, StoredTurn](), 0
     while not turns and end < len(numbers):
         begin, end = end, end + _AT_ONCE
-        turns = {turn.number: turn for turn in view.turns(numbers[begin:end]) if turn.messages}
+        turns = {turn.number: turn for turn in view.past.turns(numbers[begin:end]) if turn.messages}
         if running.number in numbers[begin:end]:
             efforts = memberships(work.efforts.active, work.efforts.events)
             turns[running.number] = replace(running, efforts=efforts)

@@ -89,7 +89,7 @@ class SearchResults:
         """Return the results, the quoted ranges in their order, and the turns that are shown."""
         numbers = sorted({hit.turn + step for hit in own for step in (0, 1)})
         running = self._work.view.running
-        self._records = {turn.number: turn for turn in self._work.view.turns(numbers)}
+        self._records = {turn.number: turn for turn in self._work.view.past.turns(numbers)}
         if any(hit.turn == running.number for hit in own):
             self._records[running.number] = running
         own = self._literal_first(map(self._in_span, own))
@@ -241,7 +241,7 @@ class SearchResults:
                 self._heads[name] = head
                 self._summaries[name] = passage, quote
             return
-        (turn,) = view_at(self._work.view.archive, hit.session, tip).turns([tip.turn])
+        (turn,) = view_at(self._work.view.archive, hit.session, tip).past.turns([tip.turn])
         part = shown_excerpt(turn.messages, hit.passage or 0, self._terms)
         key = tip.id, tip.turn
         if self._add_head(key, {"session": session}):

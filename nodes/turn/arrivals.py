@@ -97,7 +97,7 @@ def _of_known(past: Sequence[BaseMessage], state: TurnState, view: ArchiveView) 
     edited = [at for at, (own, digest, _) in said.items() if digests.get(own, digest) != digest]
     edits: dict[int, dict[int, BaseMessage]] = {}
     if edited or None in numbers:
-        places = align(past, view.turns, view.tip.turn, whole=numbers[0] is not None)
+        places = align(past, view.past.turns, view.tip.turn, whole=numbers[0] is not None)
         places = {at: places[at] for at in places if numbers[at] is None or at in edited}
         edits = edits_of(past, places)
         for at in edited:  # one that is nowhere is stored with the new turn
@@ -123,7 +123,7 @@ def _handed_over(
     known before it (not `is_after`).
     """
     end = asked_from(rest)
-    places = align(rest[:end], view.turns, view.tip.turn)
+    places = align(rest[:end], view.past.turns, view.tip.turn)
     if not places:
         at = 0 if is_after else end if end < len(rest) else question_start(rest)
         return replace(found, history=rest[:at], new=[*found.new, *rest[at:]])
@@ -165,7 +165,7 @@ def _asked_again(found: Arrival, view: ArchiveView) -> Arrival:
         return replace(found, new=new, unknown=found.unknown if asked else 0)
     number, place = max(edited)
     question = found.edits[number][place]
-    (turn,) = view.turns([number])
+    (turn,) = view.past.turns([number])
     original = stored_messages(view, turn)[place].model_copy(update={"id": question.id})
     turns = [original if one is question else one for one in found.turns[number]]
     others = {at: one for at, one in found.edits[number].items() if at != place}

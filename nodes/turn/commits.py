@@ -146,7 +146,7 @@ def state_at(archive: Archive, session: Session, tip: Tip, window: int) -> TurnS
     System messages of older turns are there too, also those that the application had removed.
     """
     view, turns = view_at(archive, session, tip), cast("dict[int, list[BaseMessage]]", {})
-    for turn in view.turns(range(max(1, tip.turn - window + 1), tip.turn + 1)):
+    for turn in view.past.turns(range(max(1, tip.turn - window + 1), tip.turn + 1)):
         if messages := stored_messages(view, turn):
             for message in messages:
                 message.id = message.id or str(uuid4())

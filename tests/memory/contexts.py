@@ -79,7 +79,7 @@ def has_last_turn(context: WorkingContext, talk: Conversation) -> bool:
     it is so large that it is shortened.
     """
     view, plan = talk.work.view, context.plan
-    last = view.turns([talk.tip.turn, *plan.turns[-3:-1]])
+    last = view.past.turns([talk.tip.turn, *plan.turns[-3:-1]])
     last = tuple(one for one in last if one.status != "erased")
     sizes = Counter[int | None]()  # with their markers
     for part in context.parts:

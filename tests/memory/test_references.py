@@ -270,7 +270,7 @@ def test_the_cost_does_not_grow_with_the_number_of_efforts(
 
 def reasons(talk: Conversation) -> dict[str, tuple[str, list[str]]]:
     """Return kind and words of the references of the last turn."""
-    (turn,) = talk.work.view.turns([talk.tip.turn])
+    (turn,) = talk.work.view.past.turns([talk.tip.turn])
     found = [event for event in turn.events if event["type"] == "referenced"]
     return {event["effort"]: (event["kind"], event["words"]) for event in found}
 
@@ -291,7 +291,7 @@ def test_asking_twice_for_the_status_is_one_reference(talk: Conversation) -> Non
 
     talk.turn("Hm.", *asked)
 
-    (turn,) = talk.work.view.turns([talk.tip.turn])
+    (turn,) = talk.work.view.past.turns([talk.tip.turn])
     assert [event["effort"] for event in turn.events if event["type"] == "referenced"] == ["css"]
 
 

@@ -22,7 +22,7 @@ def test_a_concluded_effort_is_seen_by_its_qualified_id(talk: Conversation) -> N
     assert (effort.id, effort.status, effort.summary, effort.turn) == (AUTH, "concluded", FIX, 3)
     assert view.efforts_named([AUTH], ()) == (effort,)
     assert view.log_turns(AUTH) == (2, 3)
-    assert view.log(AUTH) == before.work.view.turns([2, 3])
+    assert view.log(AUTH) == before.work.view.past.turns([2, 3])
     assert view.compression(AUTH) is None
 
 
@@ -90,7 +90,7 @@ def test_the_newest_branch_counts(talk: Conversation) -> None:
 
     assert view.effort("t1/css", ()) is None
     assert view.effort(AUTH, ()) is not None
-    assert view.log(AUTH) == before.work.view.turns([2, 3])
+    assert view.log(AUTH) == before.work.view.past.turns([2, 3])
 
 
 def test_only_turns_of_the_effort_are_shown_after_a_fork(talk: Conversation) -> None:

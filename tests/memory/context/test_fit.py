@@ -63,7 +63,7 @@ def test_every_message_can_be_read_back(turns: Turns, above: int, free: int) -> 
     with conversation() as talk:
         said = accepted(talk, turns, above)
         talk.ask("Read it.")
-        stored_turns = talk.work.view.turns(range(1, talk.tip.turn + 1))
+        stored_turns = talk.work.view.past.turns(range(1, talk.tip.turn + 1))
         kept = [talk.work.view.messages(turn) for turn in stored_turns]
         talk.free = free
         read = [everything(talk, turn.number) for turn in stored_turns[-1:]]

@@ -51,7 +51,7 @@ def passed(
     view = talk.work.view
     numbers = [turn for turn in view.log_turns("shop") if old is None or turn > old.through]
     (effort,) = talk.work.known(["shop"])
-    due = Due(effort, old or None, view.turns(numbers), live=900, kept=0)
+    due = Due(effort, old or None, view.past.turns(numbers), live=900, kept=0)
     asked, made = answered(compress(talk.work, due, lexical), replies)
     assert made is not None
     return asked, made

@@ -24,7 +24,7 @@ def test_a_short_turn_is_read_at_once(talk: Conversation) -> None:
     talk.effort("a", LONG_ENOUGH)
     talk.ask("What was that?")
     result = talk.call("read_log", turns="1")
-    turn = talk.work.view.turns([1])[0]
+    turn = talk.work.view.past.turns([1])[0]
 
     assert result == {
         "turns": [
@@ -130,7 +130,7 @@ def test_reading_on_gives_the_whole_turn_exactly(question: str, free: int) -> No
     """The parts that the offsets give are together the turn, whatever is in it."""
     with conversation() as talk:
         talk.turn(question)
-        turn = talk.work.view.turns([1])[0]
+        turn = talk.work.view.past.turns([1])[0]
         talk.free = free
         talk.ask("Read it.")
         read = everything(talk, 1)
