@@ -172,11 +172,8 @@ class Turn:
         if known and (known.turn is turn or (known.is_alone and known.turn == turn)):
             value: T = known.value
             return value
-        value, quotes = make(turn), list[Recalled]()
-        for message in turn.messages:
-            if message.type == "tool":
-                quotes += recalled(message)
-        if not quotes or _may_be_cached(quotes, turn.number):
+        value, quotes = make(turn), _quotes(turn)
+        if _may_be_cached(quotes, turn.number):
             with CACHES:
                 self.run.laid_out[key] = Made(turn, not quotes, value)
         return value
@@ -186,7 +183,7 @@ class Turn:
     ) -> T:
         """Return what `make` makes of turns, cached until one of them or what is given is another.
 
-        Of each session the newest is kept.
+        Of each session the newest is kept, of turns that may be cached alone.
         """
         with CACHES:
             known = self.run.laid_out.get(self.view.session)
@@ -194,7 +191,7 @@ class Turn:
         if kept == given and len(read) == len(turns) and all(map(is_, read, turns)):
             return cast("T", made)
         value = make()
-        if turns:
+        if turns and all(_may_be_cached(_quotes(turn), turn.number) for turn in turns):
             entry = Made(turns[-1], is_alone=False, value=(given, turns, value))
             with CACHES:
                 self.run.laid_out[self.view.session] = entry
@@ -265,6 +262,11 @@ class Turn:
 
 Outcome: TypeAlias = tuple[Turn, Mapping[str, Any]]
 """What a tool returns: the turn after it, and its result for the model."""
+
+
+def _quotes(turn: StoredTurn) -> list[Recalled]:
+    results = (message for message in turn.messages if message.type == "tool")
+    return [quote for message in results for quote in recalled(message)]
 
 
 def _may_be_cached(quotes: Sequence[Recalled], turn: int) -> bool:

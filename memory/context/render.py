@@ -38,9 +38,13 @@ def parts_of(work: Turn, plan: Plan) -> Parts:
         parts += _quotes(work, plan)
     if plan.after_turn or plan.open or plan.logs:
         past = [turn for turn in work.view.past.turns(plan.turns) if turn.status != "erased"]
-        run, logs = work.run, [*_logs(work, plan)]
-        given = plan, work.room, run.count, run.provider, run.refused, run.settings.timezone, logs
-        parts += work.unchanged(given, past, lambda: [*_past_turns(work, plan, past, dict(logs))])
+        names = [*dict.fromkeys(filter(None, map(_effort_of, past)))]
+        efforts, run = _known(work, plan, names), work.run
+        logs = [(_opened(work, name, plan), log) for name, log in _logs(work, plan)]
+        given = plan, work.room, run.count, run.provider, run.refused, run.settings.timezone
+        parts += work.unchanged(
+            (*given, efforts, logs), past, lambda: [*_past_turns(work, plan, past, efforts, logs)]
+        )
         # What is out of view changes with each plan: it stands after what the provider has cached.
         parts += _out_of_view(work, plan, past)
     anchor = anchor_of(work, plan) if work.run.settings.anchor != "off" else {}
@@ -109,18 +113,24 @@ def _known(work: Turn, plan: Plan, names: Sequence[str]) -> tuple[Effort, ...]:
 
 
 def _past_turns(
-    work: Turn, plan: Plan, turns: Sequence[StoredTurn], logs: dict[str, Part]
+    work: Turn,
+    plan: Plan,
+    turns: Sequence[StoredTurn],
+    known: Sequence[Effort],
+    logs: Sequence[tuple[float, Part]],
 ) -> Iterator[Part]:
-    """Yield the turns of the plan, with a marker where the effort or the day changes."""
-    names = [*dict.fromkeys(filter(None, map(_effort_of, turns)))]
-    efforts = {effort.id: effort for effort in _known(work, plan, names)}
-    status: dict[str, str] = {effort.id: effort.status for effort in efforts.values()}
+    """Yield the turns of the plan, with a marker where the effort or the day changes.
+
+    A log stands before the turn whose number it has, else behind them all.
+    """
+    efforts, shown = {effort.id: effort for effort in known}, 0.0
+    status: dict[str, str] = {effort.id: effort.status for effort in known}
     if status.get(plan.active) == "open":
         status[plan.active] = "active"
     previous: tuple[str, str] | None = None
     for turn in turns:
-        for reopened in [name for name in logs if _opened(work, name, plan) <= turn.number]:
-            yield logs.pop(reopened)
+        yield from (log for opened, log in logs if shown < opened <= turn.number)
+        shown = turn.number
         name, day, marker = _effort_of(turn), _day(work, turn), None
         if (name, day) != previous:
             # Its goal and constraints stand at the first marker of an effort only.
@@ -129,7 +139,7 @@ def _past_turns(
             marker = work.fences.note_within(text, _limit(work, plan, "open"))
         previous = name, day
         yield from committed_parts(work, turn, plan, marker)
-    yield from logs.values()
+    yield from (log for opened, log in logs if opened > shown)
     # What follows says the day only where it is another than that of the turn before.
     last = work.view.past.turns([plan.after_turn]) if plan.after_turn else ()
     days = [day for day in (local_day(one.at, work.run.settings.timezone) for one in last) if day]

@@ -377,11 +377,13 @@ def archive_left_rounds(
     read its messages. Call it with the plan of the prompt in the state, or in the turn.
     """
     work = work or running_turn(state, runtime, parts)
-    session, whole = work.view.session, work.view.running.messages
+    session, whole, plan = work.view.session, work.view.running.messages, work.plan
     stay = session.namespace or work.run.settings.messages_window is None
-    if stay or work.plan is None or work.plan.rounds is None:
+    if stay or plan is None or plan.rounds is None:
         return {}
-    messages, until = running(state), left_until(work.plan.rounds, whole)
+    if plan.after_turn + 1 != work.view.running.number:  # an earlier turn was cut
+        return {}
+    messages, until = running(state), left_until(plan.rounds, whole)
     first, gone = first_round(whole), len(whole) - len(messages)
     # What the application says stays, so that it can be removed.
     until = next((at for at in range(first + gone, until) if whole[at].type == "system"), until)

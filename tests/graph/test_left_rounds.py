@@ -295,6 +295,28 @@ def test_parallel_result_survives_a_new_message(tmp_path: Path, entry: str) -> N
     assert [orphans(sent.messages) for sent in chat.model.sent] == [0] * 22
 
 
+@pytest.mark.usefixtures("entry")
+def test_turn_after_one_whose_rounds_left(tmp_path: Path) -> None:
+    """What left of a turn leaves nothing of the next one, which still has that turn's plan."""
+
+    @tool
+    def note(word: str) -> str:
+        """Note a word."""
+        return f"noted {word}"
+
+    several = together(*(call("note", word=word) for word in "abcdefghijklm"))
+    script = [*looks(1, 9), "Seen.", several, call("note", word="n"), "Done."]
+    chat = talk(tmp_path, script, tools=[look, note], settings=SMALL)
+    rounds = go_on(chat, {"messages": REQUEST})["bookkeeping"]["plan"]["rounds"]
+
+    state = go_on(chat, {"messages": "And the words?"})
+
+    kinds = [message.type for message in chat.turns(state)[-1].messages]
+    assert 1 < rounds["left"] < len(kinds) - 3
+    assert state["bookkeeping"]["plan"]["rounds"] == rounds
+    assert kinds == ["human", "ai", *["tool"] * 13, "ai", "tool", "ai"]
+
+
 @pytest.mark.parametrize("waiting", ["call", "answer"])
 def test_message_that_is_put_into_the_middle(tmp_path: Path, waiting: str) -> None:
     """The turn goes on after its waiting calls, and the model reads what was said meanwhile."""

@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.runnables import RunnableConfig
 
-from ebbtide import Settings
+from ebbtide import Settings, erase
 from ebbtide.nodes.turn.state import unpacked
 from tests.acceptance.stage import AUTH, BILLING, PERF, ambient, ambient_in, log_in, stage
-from tests.agents import THREAD
+from tests.agents import THREAD, talk
 from tests.doubles import call, together
 from tests.graph.long_effort import SMALL, compressing, talked
 
@@ -140,3 +141,43 @@ def test_turns_that_broke_off_leave_the_window_too(
 
     assert ambient_in(following[0].sent) == len((1, 2, 3, 4, 5))
     assert ambient_in(following[-1].sent) <= shown
+
+
+def test_fork_shows_the_goal_of_its_own_branch(tmp_path: Path) -> None:
+    """What is laid out once for one branch is no form of another, though its turns are the same."""
+
+    def change(goal: str) -> Any:
+        done = call("close_effort", effort_id="yard", summary="It was swept.")
+        return together(call("update_goal", goal=goal), done)
+
+    script = [call("open_effort", name="yard"), "Yes.", call("open_effort", name="work"), "Yes."]
+    chat = talk(tmp_path, [*script, change("Ours"), ConnectionError("gone"), change("Theirs"), "."])
+    chat.say_all(["Sweep the yard.", "Do the work."])
+    before = chat.agent.get_state(THREAD).config
+    with pytest.raises(ConnectionError):
+        chat.say("Change it.")
+
+    chat.agent.invoke({"messages": "Change it!"}, before)
+
+    past = [sent.text.partition("Change it")[0] for sent in chat.model.sent]
+    assert ["Ours" in past[-3], "Theirs" in past[-3]] == [True, False]
+    assert ["Ours" in past[-1], "Theirs" in past[-1]] == [False, True]
+
+
+def test_text_that_another_process_erased_is_not_sent_on(tmp_path: Path) -> None:
+    """A past turn that quotes another session is laid out again in each call."""
+    first: RunnableConfig = {"configurable": {"thread_id": "a", "user_id": "ann"}}
+    second: RunnableConfig = {"configurable": {"thread_id": "b", "user_id": "ann"}}
+    read = [call("read_log", turns="1", session="a"), "I read it."]
+    later = [call("open_effort", name="b"), "Yes.", call("close_effort"), "Closed.", "1", "2"]
+    chat = talk(tmp_path, ["Noted.", *read, *later])
+    chat.say("The code is MARIGOLD.", first)
+    for words in ("Which code?", "Begin.", "Close it.", "Go on."):
+        chat.say(words, second)
+    sent = [chat.model.sent[-1].text]
+    erase(talk(tmp_path, [], checkpointer=chat.agent.checkpointer).agent, first, 1)
+
+    chat.say("And now?", second)
+
+    sent.append(chat.model.sent[-1].text)
+    assert ["MARIGOLD" in text for text in sent] == [True, False]
