@@ -159,9 +159,9 @@ def _logs(work: Turn, plan: Plan) -> Iterator[tuple[str, Part]]:
     limit, loaded = log_limit(plan.room_or(work.room)), dict[str, Collection[int]]()
     for name, turns in plan.logs.items():
         if turns:
-            begin = log_begin(work, name)
-            quoted = quoted_log(work, plan, (name, numbers(turns), begin), loaded)
-            loaded[name] = numbers(turns)
+            shown = numbers(turns)
+            quoted = quoted_log(work, plan, (name, shown, log_begin(work, name)), loaded)
+            loaded[name] = shown
             if quoted.turns:
                 status = "open" if name in plan.open else "concluded"
                 log = log_quote(name, status, quoted, limit, work.fences)

@@ -166,8 +166,7 @@ def _pieces(work: Turn, sent: _Sent, plan: Plan, name: PartName, notes: int) -> 
         room, is_bare = plan.room_or(work.room), plan.rounds.bare
         head, rest = cut_turn(so_far, sent.messages[:end], plan.rounds, room, work.fences)
         begun = (*head, *sent.block, *rest)
-        above = count_messages(begun, work.run.count)
-        sent = replace(sent, above=sent.above + above)
+        sent = replace(sent, above=sent.above + count_messages(begun, work.run.count))
     elif (limit := plan.short.get(turn.number)) is not None:
         short = _shortened(work, turn, sent.messages, max(1, limit - notes))
         yield from zip(repeat(name), short)
@@ -196,13 +195,9 @@ def _added(work: Turn, turn: StoredTurn, plan: Plan, name: PartName) -> Added:
     for _, call, result in results_of(turn.messages, ("open_effort",)) if related else ():
         for note in hint_notes(work, turn, related.get(str(result.get("effort_id")), ())):
             added[call] = [(name, note)]
-    loaded: dict[str, Collection[int]] | None = None
-    for call, (effort, turns, begin) in _logs_since(turn, plan):
-        if loaded is None:
-            loaded = {name: numbers(shown) for name, shown in plan.logs.items()}
-            for earlier in work.view.past.turns(range(plan.after_turn + 1, turn.number)):
-                for _, (other, others, _) in _logs_since(earlier, plan):
-                    loaded[other] = {*loaded.get(other, ()), *others}
+    since = [*_logs_since(turn, plan)]
+    loaded = _loaded_before(work, turn, plan) if since else {}
+    for call, (effort, turns, begin) in since:
         quoted = quoted_log(work, plan, (effort, turns, begin), loaded)
         if quoted.shown:
             limit = log_limit(plan.room_or(work.room))
@@ -210,6 +205,15 @@ def _added(work: Turn, turn: StoredTurn, plan: Plan, name: PartName) -> Added:
             added[call] = [("expanded", log)]
         loaded[effort] = {*loaded.get(effort, ()), *turns}
     return added
+
+
+def _loaded_before(work: Turn, turn: StoredTurn, plan: Plan) -> dict[str, Collection[int]]:
+    """Return by effort the turns in the logs that stand above a turn after the plan."""
+    loaded: dict[str, Collection[int]] = {one: numbers(shown) for one, shown in plan.logs.items()}
+    earlier = work.view.past.turns(range(plan.after_turn + 1, turn.number))
+    for _, (effort, turns, _) in (log for one in earlier for log in _logs_since(one, plan)):
+        loaded[effort] = {*loaded.get(effort, ()), *turns}
+    return loaded
 
 
 def _logs_since(turn: StoredTurn, plan: Plan) -> Iterator[tuple[CallKey, Log]]:
@@ -276,12 +280,17 @@ def _standing(work: Turn, turn: StoredTurn, plan: Plan) -> frozenset[int]:
     """Return the `id`s of the messages of a turn that stand whole in the context."""
     if not plan.shows(turn.number) or turn.status == "erased" or turn.number in plan.short:
         return frozenset()
-    most = PREVIEW if turn.number <= plan.previews else plan.room_or(work.room) // RESULT_SHARE
+    most = _most_of_result(work, turn, plan)
     is_cut = turn.number == plan.after_turn + 1 and plan.rounds is not None
     places = {*range(len(turn.messages))} - finished_rounds(turn, plan)
     if is_cut or not is_whole(turn, plan) or has_long_results(work, turn, most):
         places = {*edges(turn.messages)}
     return frozenset(id(turn.messages[at]) for at in places)
+
+
+def _most_of_result(work: Turn, turn: StoredTurn, plan: Plan) -> int:
+    """Return the tokens that a result of a past turn may have whole."""
+    return PREVIEW if turn.number <= plan.previews else plan.room_or(work.room) // RESULT_SHARE
 
 
 def hint_notes(work: Turn, turn: StoredTurn, names: Sequence[str]) -> list[BaseMessage]:
@@ -310,10 +319,8 @@ def _messages_after(
 ) -> tuple[BaseMessage, ...]:
     """Return the messages of a turn from a place on, with previews of long results."""
     turn, messages = sent.turn, sent.messages
-    if turn.number <= plan.previews:
-        most = [PREVIEW] * len(messages)
-    elif turn.number <= plan.after_turn:
-        most = [plan.room_or(work.room) // RESULT_SHARE] * len(messages)
+    if turn.number <= plan.after_turn:
+        most = [_most_of_result(work, turn, plan)] * len(messages)
     else:
         most = [0] * end + [*_free_for_each(work, sent, plan, end, added)]
     limits = {at: Limits(most[at]) for at in range(end, len(messages))}
