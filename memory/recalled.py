@@ -8,14 +8,13 @@ too.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
 from langchain_core.messages import BaseMessage, ToolMessage
 
-from ..prompts.loader import render
 from .errors import ToolError
 from .messages import compact, with_content
 from .names import is_qualified, numbers, ranges
@@ -126,39 +125,6 @@ def restored(message: BaseMessage, read: Callable[[Recalled], Any]) -> BaseMessa
     if not (quotes := quotations(message)):
         return message
     return _with(message, [{**part, _quoted_in(part): read(quote)} for part, quote in quotes])
-
-
-def repeats(message: BaseMessage) -> bool:
-    """Tell whether a result says again what efforts or other turns say, and no more."""
-    is_status = message.type == "tool" and message.name == "effort_status"
-    return is_status or bool(recalled(message))
-
-
-def as_reference(message: BaseMessage) -> BaseMessage:
-    """Return a result that repeats what is stored with only the calls that read it again.
-
-    >>> message = ToolMessage("{...}", tool_call_id="1", name="effort_status")
-    >>> as_reference(message).content
-    '(efforts as they were then)'
-    """
-    quotes = recalled(message)
-    read_again = render("recalled_then", calls="; ".join(_calls_for(quotes)))
-    return with_content(message, f"({read_again if quotes else render('efforts_then')})")
-
-
-def _calls_for(quotes: Sequence[Recalled]) -> Iterator[str]:
-    """Yield the calls that read again what was recalled."""
-    turns: dict[str, dict[int, int]] = {}
-    for quote in quotes:
-        if quote.effort:
-            yield f'expand_effort(effort_id="{quote.effort_id}")'
-        else:
-            told = turns.setdefault(quote.session, {})
-            told[quote.turn] = min(quote.offset, told.get(quote.turn, quote.offset))
-    for session, told in turns.items():
-        of_session = f', session="{session}"' if session else ""
-        begin = f", offset={told[min(told)]}" if told[min(told)] else ""
-        yield f'read_log(turns="{ranges(sorted(told))}"{begin}{of_session})'
 
 
 def shortened(message: BaseMessage, limit: int, count: TokenCounter, shared: Shared) -> BaseMessage:

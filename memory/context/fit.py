@@ -27,7 +27,6 @@ from .budget import (
     first_below,
     fixed_parts,
     high_water,
-    ladder,
     low_water,
     size,
 )
@@ -45,8 +44,6 @@ from .rounds import (
     request_cuts,
     without_last_resorts,
 )
-
-_SHORTEST_USEFUL = 128  # tokens of the shortest turn that says more than the note of what is hidden
 
 
 @dataclass(frozen=True)  # without slots: `memoized_property` needs a `__dict__`
@@ -158,9 +155,9 @@ def _omissions(work: Turn, plan: Plan) -> dict[str, Any]:
         older = work.view.past.turns([turn for turn in plan.turns if turn <= plan.previews])
         long = ranges([stored.number for stored in older if has_long_results(work, stored)])
         omissions |= {"previews": long} if long else {}
-    if plan.short or plan.rounds:
-        short = {*plan.short, *([plan.after_turn + 1] if plan.rounds else [])}
-        omissions["shortened"] = ranges(sorted(short))
+    if plan.brief or plan.rounds:
+        short = [*plan.brief, *([plan.after_turn + 1] if plan.rounds else [])]
+        omissions["shortened"] = ranges(short)
     if plan.quotes:
         compressed = omissions["compressed"] = dict[str, str]()
         for name, turn in plan.quotes.items():
@@ -172,11 +169,12 @@ def _omissions(work: Turn, plan: Plan) -> dict[str, Any]:
 def _cut(work: Turn, plan: Plan) -> tuple[Plan, Parts]:
     """Cut a plan so that its context, with the running turn, falls to low water.
 
-    Turns too large alone are shortened, then turns leave, oldest first, then long results of the
-    last three but the newest become previews. Only where that does not fit at all, logs leave, and
-    the last three are shortened and leave. The running turn is cut last, and never to less than
-    its share and its attachments. As far as those leave it, at least a quarter of the room is kept
-    for what was before. Returns the new plan and its parts.
+    Of turns too large alone results become previews, or only request and answer stay; then turns
+    leave, oldest first; then results of the last three but the newest become previews. Only where
+    that does not fit at all, logs leave, and of the last three only request and answer stay, or
+    nothing. The running turn is cut last, and never to less than its share and its attachments. As
+    far as those leave it, at least a quarter of the room is kept for what was before. Returns the
+    new plan and its parts.
     """
     if plan.rounds is not None:
         plan = replace(plan, rounds=without_last_resorts(plan.rounds, work.view.running.messages))
@@ -195,7 +193,7 @@ def _cut(work: Turn, plan: Plan) -> tuple[Plan, Parts]:
     )
     plan = first_below(low, _gentle_cuts(past, plan, low - reserved, full - reserved), tokens)
     if tokens(plan) > full:
-        plan = first_below(full, _last_cuts(plan, full - reserved), tokens)
+        plan = first_below(full, _last_cuts(plan), tokens)
     before = tokens(plan) - reserved
     if before + running > low:
         standing = _standing(work, plan)
@@ -266,24 +264,25 @@ def _without_front(plan: Plan) -> Iterator[Plan]:
     yield (plan := replace(plan, older=(), unnamed=plan.unnamed + len(plan.older)))
     yield (plan := replace(plan, quotes={}))
     yield (plan := replace(plan, summaries=(), unnamed=plan.unnamed + len(plan.summaries)))
-    yield replace(plan, turns=(), short={})
+    yield replace(plan, turns=(), brief=())
 
 
 def _gentle_cuts(work: Turn, plan: Plan, free: int, full: int) -> Iterator[Plan]:
     """Yield deeper and deeper cuts that keep the last three turns.
 
-    Those are shortened only if together they exceed `full` tokens, others if alone they exceed
-    `free`.
+    Turns that alone exceed `free` tokens become previews, or only their request and answer stay;
+    the last three only if together they exceed `full`.
     """
     yield plan
-    sizes = Counter[int | str]()
-    for part in parts_of(work, plan):
-        sizes[part.turn if part.turn and part.name == "turns" else part.name] += part.tokens
+    sizes = _sizes(work, plan)
     last = plan.turns[-WHOLE_RESULTS:]
-    front = sizes["memory"] + sizes["quotes"]
-    fit = front + sum(sizes[turn] for turn in last) <= full
+    fit = sizes["memory"] + sizes["quotes"] + sum(sizes[turn] for turn in last) <= full
     large = [turn for turn in plan.turns if sizes[turn] > free and not (fit and turn in last)]
-    yield (plan := _shorten(plan, large, max(1, free // 2)))
+    if large:
+        yield (plan := replace(plan, previews=max(plan.previews, *large)))
+        sizes = _sizes(work, plan)
+        brief = sorted({*plan.brief, *(turn for turn in large if sizes[turn] > free)})
+        yield (plan := replace(plan, brief=tuple(brief)))
     # A log leaves with the turns that are as old as the last mention of it.
     state = work.efforts
     ages = {name: one["opened_turn"] for name, one in state.open.items()}
@@ -297,34 +296,32 @@ def _gentle_cuts(work: Turn, plan: Plan, free: int, full: int) -> Iterator[Plan]
         yield (plan := replace(plan, previews=max(plan.previews, turn)))
 
 
-def _last_cuts(plan: Plan, free: int) -> Iterator[Plan]:
+def _sizes(work: Turn, plan: Plan) -> Counter[int | str]:
+    """Return the tokens of each past turn, and of each other part."""
+    sizes = Counter[int | str]()
+    for part in parts_of(work, plan):
+        sizes[part.turn if part.turn and part.name == "turns" else part.name] += part.tokens
+    return sizes
+
+
+def _last_cuts(plan: Plan) -> Iterator[Plan]:
     """Yield deeper and deeper cuts of logs and the last three turns, until none is left.
 
-    The newest turn, which the user goes on with, is shortened after the others and leaves last.
+    The newest turn, which the user goes on with, is cut after the others and leaves last.
     """
     yield plan
     for name in plan.logs:
         yield (plan := replace(plan, logs={**plan.logs, name: ""}))
-    older, newest = plan.turns[:-1], plan.turns[-1:]
-    steps = [(older, limit) for limit in ladder(free // WHOLE_RESULTS) if limit >= _SHORTEST_USEFUL]
-    steps += [(newest, limit) for limit in ladder(free) if limit >= _SHORTEST_USEFUL]
-    for turns, limit in steps:
-        yield (plan := _shorten(plan, turns, limit))
-    for turn in older:
+    for turn in plan.turns:
+        brief = tuple(sorted({*plan.brief, turn}))
+        yield (plan := replace(plan, previews=max(plan.previews, turn), brief=brief))
+    for turn in plan.turns:
         yield (plan := _drop_through(plan, turn))
-    for limit in ladder(min(free, _SHORTEST_USEFUL - 1)):
-        yield (plan := _shorten(plan, newest, limit))
-    for turn in newest:
-        yield (plan := _drop_through(plan, turn))
-
-
-def _shorten(plan: Plan, turns: Sequence[int], limit: int) -> Plan:
-    return replace(plan, short={**plan.short, **dict.fromkeys(turns, limit)})
 
 
 def _drop_through(plan: Plan, turn: int) -> Plan:
     return replace(
         plan,
         turns=tuple(later for later in plan.turns if later > turn),
-        short={later: form for later, form in plan.short.items() if later > turn},
+        brief=tuple(later for later in plan.brief if later > turn),
     )

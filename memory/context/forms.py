@@ -6,23 +6,24 @@ from dataclasses import replace
 from langchain_core.messages import BaseMessage
 
 from ...prompts.loader import render
-from ..fences import Fences
+from ..efforts import one_line
 from ..messages import calls, compact, with_content, without_thoughts
 from ..recalled import result_of
 from ..running_turn import Turn
 from ..state_block import as_users_see
 from ..tokens import count_message, count_messages
 from ..tool_names import DECIDING
-from ..transcript import rendered
+from ..transcript import offsets
 from ..turn import StoredTurn
 from ..valid_history import valid_history
 from .attached import placeholders
-from .budget import ladder
 from .plan import Plan
 from .shortening import Limits, previewed
 
 PREVIEW = 150
 """Tokens of a result in an older turn, or to be summed up; a longer one is shown as its preview."""
+
+_TOOL_NAMES = 80  # characters of the list of tools whose rounds are left out
 
 _BRIEF = {
     **dict.fromkeys(DECIDING, ("status", "effort_id", "prior_summary")),
@@ -54,10 +55,12 @@ def as_past(messages: Sequence[BaseMessage]) -> tuple[BaseMessage, ...]:
 def is_whole(turn: StoredTurn, plan: Plan) -> bool:
     """Tell whether a turn that is shown has all its rounds: it is ambient, or of an open effort.
 
-    Of another last turn only request and final answer are shown.
+    Of another last turn, and of one that took too much, only request and final answer are shown.
     """
+    if turn.number > plan.after_turn:
+        return True
     is_open = not {*turn.efforts}.isdisjoint(plan.open)
-    return turn.number > plan.after_turn or not turn.efforts or is_open
+    return turn.number not in plan.brief and (not turn.efforts or is_open)
 
 
 def edges(messages: Sequence[BaseMessage]) -> list[int]:
@@ -72,18 +75,17 @@ def edges(messages: Sequence[BaseMessage]) -> list[int]:
     return [*asked, *([last] if is_answered else [])]
 
 
-def shorten_edges(
-    turn: StoredTurn, messages: Sequence[BaseMessage], limit: int, fences: Fences
-) -> tuple[BaseMessage, ...]:
-    """Return request and final answer of a turn, as the context shows them, within `limit`."""
-    places, count = edges(messages), fences.count
-    for tokens in (limit, *ladder(limit)):
-        short = previewed(turn, messages, Limits(tokens, tokens, tokens), count)
-        history = valid_history([short[at] for at in places], fences)
-        if count_messages(history, count) <= limit:
-            return history
-    tokens = count(rendered(turn.messages))
-    return (fences.note(render("whole_turn_left_out", turn=turn.number, tokens=tokens)),)
+def rounds_left_out(turn: StoredTurn, messages: Sequence[BaseMessage]) -> str:
+    """Return the note that stands for the rounds of a past turn."""
+    tools = [one_line(str(call["name"])) for message in messages for call in calls(message)]
+    names = ", ".join(dict.fromkeys(tools))
+    names = names if len(names) <= _TOOL_NAMES else f"{names[:_TOOL_NAMES]}…"
+    number = f"{len(tools)} tool call{'' if len(tools) == 1 else 's'}"
+    first = next(at for at, one in enumerate(messages) if calls(one))
+    offset = offsets(turn.messages)[first].text
+    return render(
+        "past_rounds_left_out", calls=number, names=names, turn=turn.number, offset=offset
+    )
 
 
 def has_long_results(work: Turn, stored: StoredTurn, most: int = PREVIEW) -> bool:

@@ -91,8 +91,8 @@ class Plan:
     """The turns up to `after_turn` that are shown."""
     previews: int = 0
     """The newest turn whose long results are shown as previews."""
-    short: Mapping[int, int] = field(default_factory=dict)
-    """Turn -> to how many tokens it is shortened."""
+    brief: tuple[int, ...] = ()
+    """The turns of which only request and answer are shown, as all that they had took too much."""
     rounds: Rounds | None = None
     """How much is shown of the turn after these, None for all of it."""
     summaries: tuple[str, ...] = ()
@@ -159,12 +159,12 @@ class Plan:
     def packed(self) -> dict[str, Any]:
         """Return it as the state keeps it, without empty fields; the inverse of `unpacked`.
 
-        >>> Plan(9, (3, 4, 5, 8), short={8: 300}).packed()
-        {'after_turn': 9, 'turns': '3-5,8', 'short': {'8': 300}, 'why': 'new'}
+        >>> Plan(9, (3, 4, 5, 8), brief=(8,)).packed()
+        {'after_turn': 9, 'turns': '3-5,8', 'brief': '8', 'why': 'new'}
         """
         state = asdict(self) | {
             "turns": ranges(self.turns),
-            "short": {str(turn): tokens for turn, tokens in self.short.items()},
+            "brief": ranges(self.brief),
             "rounds": None if self.rounds is None else _packed(self.rounds),
             **{name: [*getattr(self, name)] for name in _LISTS},
         }
@@ -182,10 +182,9 @@ class Plan:
         if not state:
             return None
         fields = dict(state)
-        if "turns" in state:
-            fields["turns"] = tuple(sorted(numbers(state["turns"])))
-        if "short" in state:
-            fields["short"] = {int(turn): tokens for turn, tokens in state["short"].items()}
+        for name in ("turns", "brief"):
+            if name in state:
+                fields[name] = tuple(sorted(numbers(state[name])))
         if "rounds" in state:
             fields["rounds"] = Rounds.unpacked(state["rounds"])
         for name in _LISTS:

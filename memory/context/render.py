@@ -1,7 +1,9 @@
 """The plan as messages: which parts the context has, and in which order."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from math import inf
 from typing import TypeAlias
 
@@ -10,7 +12,7 @@ from langchain_core.messages import BaseMessage
 from ...prompts.loader import render
 from ..dates import UNDATED, local_day
 from ..efforts import Effort
-from ..names import is_qualified, numbers, ranges_between, turns_named
+from ..names import is_qualified, numbers, ranges, span, turns_named
 from ..running_turn import Turn
 from ..spans import kept
 from ..state_block import limited, rendered_fields
@@ -119,27 +121,30 @@ def _past_turns(
     known: Sequence[Effort],
     logs: Sequence[tuple[float, Part]],
 ) -> Iterator[Part]:
-    """Yield the turns of the plan, with a marker where the effort or the day changes.
+    """Yield the turns of the plan, with a marker where the effort or the day changes, or at a gap.
 
     A log stands before the turn whose number it has, else behind them all.
     """
-    efforts, shown = {effort.id: effort for effort in known}, 0.0
+    efforts, shown, away = {effort.id: effort for effort in known}, 0, _away(work, plan)
     status: dict[str, str] = {effort.id: effort.status for effort in known}
     if status.get(plan.active) == "open":
         status[plan.active] = "active"
     previous: tuple[str, str] | None = None
     for turn in turns:
         yield from (log for opened, log in logs if shown < opened <= turn.number)
-        shown = turn.number
-        name, day, marker = _effort_of(turn), _day(work, turn), None
+        lines, shown = [*_gap(away, shown, turn.number)], turn.number
+        name, day = _effort_of(turn), _day(work, turn)
         if (name, day) != previous:
             # Its goal and constraints stand at the first marker of an effort only.
             state = status.get(name, "concluded")
-            text = _marker(work, turn, day, (state, efforts.pop(name, None)))
-            marker = work.fences.note_within(text, _limit(work, plan, "open"))
+            lines.append(_marker(work, turn, day, (state, efforts.pop(name, None))))
         previous = name, day
+        limit = _limit(work, plan, "open")
+        marker = work.fences.note_within("\n".join(lines), limit) if lines else None
         yield from committed_parts(work, turn, plan, marker)
     yield from (log for opened, log in logs if opened > shown)
+    for gap in _gap(away, shown, plan.after_turn + 1):
+        yield Part.of("turns", [work.fences.note(gap)], work.run.count)
     # What follows says the day only where it is another than that of the turn before.
     last = work.view.past.turns([plan.after_turn]) if plan.after_turn else ()
     days = [day for day in (local_day(one.at, work.run.settings.timezone) for one in last) if day]
@@ -205,17 +210,10 @@ def _effort_of(turn: StoredTurn) -> str:
 
 
 def _out_of_view(work: Turn, plan: Plan, shown: Sequence[StoredTurn]) -> Iterator[Part]:
-    """Yield notes on what is hidden: turns, logs, and open efforts none of whose turns is shown."""
-    logs = {name: numbers(turns) for name, turns in plan.logs.items()}
-    in_view = sorted({*plan.turns} | _in_logs(work, plan, logs))
-    turns, limit = ranges_between(in_view, plan.after_turn), _limit(work, plan, "open")
-    if turns:
-        fits = len(turns) <= _LIST_LENGTH
-        turns = turns if fits else f"{turns[:_LIST_LENGTH].rpartition(',')[0]},…"
-        message = work.fences.note(render("out_of_view", turns=turns_named(turns)))
-        yield Part.of("turns", [message], work.run.count)
+    """Yield notes on logs that had to leave, and open efforts none of whose turns is shown."""
+    limit = _limit(work, plan, "open")
     # An open effort is not listed: its turns are, among the turns out of view.
-    away = [name for name, turns in logs.items() if not turns and name not in plan.open]
+    away = [name for name, turns in plan.logs.items() if not turns and name not in plan.open]
     if away:
         content = render("logs_out_of_view", efforts=", ".join(away))
         # A third at most: what is open matters more than a log that was asked for once.
@@ -236,14 +234,24 @@ def _out_of_view(work: Turn, plan: Plan, shown: Sequence[StoredTurn]) -> Iterato
         yield Part.of("turns", [_open_efforts(work, lines, limit)], work.run.count)
 
 
-def _in_logs(work: Turn, plan: Plan, logs: Mapping[str, Collection[int]]) -> set[int]:
-    """Return the turns that the logs show whole.
+def _away(work: Turn, plan: Plan) -> list[int]:
+    """Return the turns that neither the plan nor a log shows whole.
 
-    A turn of several efforts is not: a log has the rounds of its own effort.
+    A turn of several efforts is not whole in a log, which has the rounds of its own effort.
     """
-    turns = {turn for name, shown in logs.items() if not is_qualified(name) for turn in shown}
-    past = work.view.past.turns(sorted(turn for turn in turns if turn <= plan.after_turn))
-    return {stored.number for stored in past if not kept(stored)}
+    logs = [numbers(shown) for name, shown in plan.logs.items() if not is_qualified(name)]
+    in_logs = sorted(turn for turn in {*chain(*logs)} if turn <= plan.after_turn)
+    whole = {stored.number for stored in work.view.past.turns(in_logs) if not kept(stored)}
+    return sorted({*range(1, plan.after_turn + 1)} - {*plan.turns} - whole)
+
+
+def _gap(away: Sequence[int], before: int, after: int) -> Iterator[str]:
+    """Yield the line that says which turns are out of view between two that are shown."""
+    begin, end = bisect_right(away, before), bisect_left(away, after)
+    if turns := away[begin:end]:
+        listed = ranges(turns)
+        listed = listed if len(listed) <= _LIST_LENGTH else span(turns[0], turns[-1])
+        yield render("out_of_view_too" if begin else "out_of_view", turns=turns_named(listed))
 
 
 def _marked_if_active(effort: str, plan: Plan) -> str:

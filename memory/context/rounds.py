@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from itertools import accumulate, chain, compress, islice
+from itertools import accumulate, compress, islice
 from operator import attrgetter
 from typing import Any, TypeAlias
 
@@ -21,12 +21,12 @@ from ..messages import Growing, arguments, call_id, calls
 from ..messages import text as text_of
 from ..running_turn import Turn
 from ..spans import active_before, spans
-from ..tokens import TokenCounter, count_message, count_messages, fit
+from ..tokens import TokenCounter, count_message, fit
 from ..tool_names import MEMORY_TOOLS
 from ..transcript import Offsets, cleaned, offsets, visible_text
 from ..turn import StoredTurn, first_round
 from ..valid_history import valid_history
-from .budget import LEAST_PREVIEW, first_below, ladder
+from .budget import LEAST_PREVIEW, ladder
 from .forms import PREVIEW
 from .plan import Rounds
 from .shortening import (
@@ -166,7 +166,9 @@ def cut_turn(
     rest = [short[at] for at in visible if at >= first]
     limit = 0 if cut.bare else room // _INDEX_SHARE
     notes = [_index(turn, cut, limit, fences)] if away else []
-    notes += _active_note(turn, [*rest, *turn.messages[len(messages) :]], room, fences)
+    asked = " ".join(text_of(one) for one in short if one.type == "human")
+    shown = [*rest, *turn.messages[len(messages) :]]
+    notes += _active_note(turn, shown, one_line(asked), room // _ACTIVE_SHARE, fences)
     return (*valid(short[:first]), *notes), valid(rest)
 
 
@@ -202,25 +204,6 @@ _asked = Growing(_with_asked)
 _deciding = Growing[bool](
     lambda messages, _: [any(True for _ in decisions([message])) for message in messages]
 )
-
-
-def within(
-    turn: StoredTurn, messages: Sequence[BaseMessage], limit: int, room: int, fences: Fences
-) -> tuple[BaseMessage, ...]:
-    """Return an unanswered turn within `limit` tokens, cut no deeper than needed."""
-
-    def history(cut: Rounds) -> tuple[BaseMessage, ...]:
-        return tuple(chain(*cut_turn(turn, messages, cut, room, fences)))
-
-    def tokens(cut: Rounds) -> int:
-        return count_messages(history(cut), fences.count)
-
-    cut = first_below(limit, older_cuts(turn, None), tokens)
-    if tokens(cut) > limit:
-        cut = first_below(limit, chain(*last_cuts(turn, cut, room)), tokens)
-    if tokens(cut) > limit:
-        cut = first_below(limit, request_cuts(cut, limit), tokens)
-    return history(cut)
 
 
 def concluded(work: Turn) -> tuple[tuple[str, int, int], ...]:
@@ -262,9 +245,12 @@ def _limits(cut: Rounds, at: int, message: BaseMessage, room: int) -> Limits:
 
 
 def _active_note(
-    turn: StoredTurn, shown: Sequence[BaseMessage], room: int, fences: Fences
+    turn: StoredTurn, shown: Sequence[BaseMessage], asked: str, limit: int, fences: Fences
 ) -> Iterator[BaseMessage]:
-    """Yield the note on which effort the turn left active, unless what is shown says it."""
+    """Yield the note on which effort the turn left active, unless what is shown says it.
+
+    Its goal and constraints stand there but for what the request says, which is `asked`, a line.
+    """
     active = active_after([*compress(turn.messages, _deciding(turn.messages))])
     if active is None or active == active_after(shown):
         return
@@ -272,11 +258,12 @@ def _active_note(
         yield fences.note(render("none_active_then"))
         return
     name, *purpose = active
+    lines = (one for one in purpose if one.partition(": ")[2] not in asked)
 
     def form(lines: str) -> str:
-        return render("active_then", effort=name, quote=lines)
+        return render("active_then", effort=name, quote=lines).rstrip()
 
-    yield fences.note_within("\n".join(purpose), room // _ACTIVE_SHARE, form)
+    yield fences.note_within("\n".join(lines), limit, form)
 
 
 def _index(turn: StoredTurn, cut: Rounds, limit: int, fences: Fences) -> BaseMessage:

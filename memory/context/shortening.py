@@ -2,11 +2,10 @@
 
 import json
 import re
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, partial
-from typing import Any, TypeAlias, TypeVar
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
 
 from langchain_core.messages import BaseMessage
 
@@ -14,10 +13,9 @@ from ...prompts.loader import render
 from ..blocks import attachment, kind_of
 from ..efforts import one_line
 from ..fences import Fences
-from ..messages import answered as has_answer
 from ..messages import arguments, block_text, call_id, calls, compact, reworded, with_content
 from ..messages import text as text_of
-from ..recalled import as_reference, recalled, repeats, result_of, shortened
+from ..recalled import recalled, result_of, shortened
 from ..search.passages import word_begin, word_end
 from ..search.terms import shared_terms
 from ..tokens import TokenCounter, count_message, count_messages, fit, fit_end
@@ -45,8 +43,6 @@ _DECISION_TOKENS = 400
 
 _ALL_ARGUMENTS = "…"  # the name of the preview of very many arguments
 
-_TOOL_NAMES = 80  # characters of the list of tools whose rounds are left out
-
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -62,8 +58,6 @@ class Limits:
 
 
 UNLIMITED = Limits()
-_SHORTEST = Limits(LEAST_PREVIEW, LEAST_PREVIEW, LEAST_PREVIEW)  # what leaves the least of a turn
-_WHOLE_TEXTS = Limits(LEAST_PREVIEW, None, LEAST_PREVIEW)
 
 _HIDDEN = re.compile(r"\[… (\d{1,9}) tokens left out")
 """How many tokens a pointer of our own says that it stands for."""
@@ -121,8 +115,6 @@ def left_out(content: str, limit: int, count: TokenCounter) -> tuple[int, int]:
     begin = max(end, fit_end(content, limit - head, count)) if limit > head else len(content)
     return end, word_begin(content, begin)
 
-
-T = TypeVar("T")
 
 Cut: TypeAlias = Callable[[str, int, TokenCounter], str]
 """Return a text within a number of tokens, for a model that cannot read on."""
@@ -295,102 +287,6 @@ def _place_of_value(content: str, start: int, begin: int, value: Any, place: int
     return begin + len(cleaned(content[: start + place]))
 
 
-def shorten_turn(
-    turn: StoredTurn, messages: Sequence[BaseMessage], limit: int, fences: Fences
-) -> tuple[BaseMessage, ...]:
-    """Return the messages of an answered turn, as the context shows them, within `limit` tokens."""
-    history = valid_history(messages, fences)
-    if count_messages(history, fences.count) <= limit:
-        return history
-    short = _shorten_answered(turn, messages, limit, fences)
-    return short or log_excerpt(turn, messages, limit, fences)
-
-
-def _shorten_answered(
-    turn: StoredTurn, messages: Sequence[BaseMessage], limit: int, fences: Fences
-) -> tuple[BaseMessage, ...]:
-    """Return an answered turn within `limit` tokens, the answer shortened last; none if too long.
-
-    Before it go, in this order, what tools recalled, other results, arguments, the oldest rounds of
-    tools, and what the user said.
-    """
-    recalling = [at for at, message in enumerate(messages) if repeats(message)]
-
-    def without_repeated(number: int) -> tuple[BaseMessage, ...]:
-        gone = {*recalling[:number]}
-        brief = (as_reference(one) if at in gone else one for at, one in enumerate(messages))
-        return valid_history([*brief], fences)
-
-    brief = [as_reference(one) if repeats(one) else one for one in messages]
-    shown = _Shown(turn, brief, fences)
-    rounds = len(shown.rounds)
-
-    def with_previews(limits: Limits) -> tuple[BaseMessage, ...]:
-        return valid_history(shown.short(limits), fences)
-
-    def with_texts(limits: tuple[Limits, Limits]) -> tuple[BaseMessage, ...]:
-        before = shown.without_rounds(limits[0], rounds)
-        answer = valid_history(shown.short(limits[1])[-1:], fences)
-        return (*before[:-1], *answer) if answer else before  # an empty answer is not sent
-
-    first = partial(_first_fitting, limit, fences.count)
-    return (
-        first(range(1, len(recalling) + 1), without_repeated)
-        or first([*_tool_limits(limit)], with_previews)
-        or first(range(1, rounds + 1), partial(shown.without_rounds, _WHOLE_TEXTS))
-        or first([*_text_limits(limit)], with_texts)
-    )
-
-
-class _Shown:
-    """The messages of a turn with previews, and without its oldest rounds of tools."""
-
-    def __init__(self, turn: StoredTurn, messages: Sequence[BaseMessage], fences: Fences) -> None:
-        self._turn, self._messages, self._fences = turn, messages, fences
-        self._answers = [at for at, message in enumerate(messages) if message.type == "ai"]
-        self.rounds = [at for at in self._answers if calls(messages[at])]
-        # Many steps share limits.
-        self.short = cache(partial(previewed, turn, messages, count=fences.count))
-
-    def without_rounds(self, limits: Limits, number: int) -> tuple[BaseMessage, ...]:
-        """Return the messages with one note in place of the first `number` rounds."""
-        short, valid = self.short(limits), partial(valid_history, fences=self._fences)
-        if not number:
-            return valid(short)
-        begin, later = self.rounds[0], self.rounds[number - 1]
-        end = next((at for at in self._answers if at > later), len(short))
-        note = _rounds_left_out(self._turn, begin, self._messages[begin:end])
-        return (*valid(short[:begin]), self._fences.note(note), *valid(short[end:]))
-
-
-def _rounds_left_out(turn: StoredTurn, begin: int, messages: Sequence[BaseMessage]) -> str:
-    """Return the note that stands for rounds of tools; `begin` is the place of their first."""
-    tools = [one_line(str(call["name"])) for message in messages for call in calls(message)]
-    names = ", ".join(dict.fromkeys(tools))
-    names = names if len(names) <= _TOOL_NAMES else f"{names[:_TOOL_NAMES]}…"
-    number = f"{len(tools)} tool call{'' if len(tools) == 1 else 's'}"
-    offset = offsets(turn.messages)[begin].text
-    return render(
-        "past_rounds_left_out", calls=number, names=names, turn=turn.number, offset=offset
-    )
-
-
-def _first_fitting(
-    limit: int,
-    count: TokenCounter,
-    steps: Sequence[T],
-    show: Callable[[T], tuple[BaseMessage, ...]],
-) -> tuple[BaseMessage, ...]:
-    """Return the messages of the first of ever shorter steps that fits, none if none does."""
-
-    def fits(step: T) -> bool:
-        return count_messages(show(step), count) <= limit
-
-    if not steps or not fits(steps[-1]):
-        return ()
-    return show(steps[bisect_left(steps[:-1], 1, key=fits)])
-
-
 def active_after(messages: Sequence[BaseMessage]) -> list[str] | None:
     """Return the effort that these messages left active, then its constraints and goal as lines.
 
@@ -436,45 +332,23 @@ def _is_decision(message: BaseMessage) -> bool:
     return message.type == "tool" and message.name in DECIDING
 
 
-def _tool_limits(limit: int) -> Iterator[Limits]:
-    """Yield shorter and shorter limits: of results, then of arguments."""
-    for results in ladder(limit):
-        yield Limits(results)
-    for args in ladder(limit):
-        yield Limits(LEAST_PREVIEW, None, args)
-
-
-def _text_limits(limit: int) -> Iterator[tuple[Limits, Limits]]:
-    """Yield shorter and shorter limits of a turn before its answer, and then of the answer."""
-    for texts in ladder(limit):
-        yield Limits(LEAST_PREVIEW, texts, LEAST_PREVIEW), _WHOLE_TEXTS
-    for texts in ladder(limit):
-        yield _SHORTEST, Limits(LEAST_PREVIEW, texts, LEAST_PREVIEW)
-
-
 def log_excerpt(
     turn: StoredTurn, messages: Sequence[BaseMessage], limit: int, fences: Fences
 ) -> tuple[BaseMessage, ...]:
     """Return head and tail of the log as a quote, and what the user said last, in half at most.
 
-    Where they do not fit, a note says that the whole turn is left out. It stands after the question
-    if that was answered, and says so, else before it.
+    Where they do not fit, a note says that the whole turn is left out.
     """
     said = [message for message in turn.messages if message.type != "system"]
     log, count = rendered(said), fences.count
-    quoted, whole = "turn_left_out", "whole_turn_left_out"
-    if is_answered := has_answer(messages):
-        quoted, whole = "answered_turn_left_out", "whole_answered_turn_left_out"
     half = max(LEAST_PREVIEW, limit // 2)
-    short = previewed(turn, messages, replace(_SHORTEST, texts=half), count)
-    asked = [message for message in short if message.type == "human"]
-    question = valid_history(asked[-1:], fences)
+    short = previewed(turn, messages, Limits(LEAST_PREVIEW, half, LEAST_PREVIEW), count)
+    question = valid_history([one for one in short if one.type == "human"][-1:], fences)
     for tokens in ladder(limit):
-        excerpted = preview(log, tokens, turn=turn.number, offset=turn, count=count)
-        note = fences.note(render(quoted, turn=turn.number, quote=excerpted))
-        excerpt = (*question, note) if is_answered else (note, *question)
-        if count_messages(excerpt, count) <= limit:
-            return excerpt
-    notice = fences.note(render(whole, turn=turn.number, tokens=count(log)))
-    both = (*question, notice) if is_answered else (notice, *question)
+        excerpt = preview(log, tokens, turn=turn.number, offset=turn, count=count)
+        note = fences.note(render("turn_left_out", turn=turn.number, quote=excerpt))
+        if count_messages([note, *question], count) <= limit:
+            return (note, *question)
+    notice = fences.note(render("whole_turn_left_out", turn=turn.number, tokens=count(log)))
+    both = (notice, *question)
     return both if count_messages(both, count) <= limit else (notice,)

@@ -28,17 +28,11 @@ from .attached import (
     with_calls,
 )
 from .budget import Part, PartName, high_water, log_limit
-from .forms import PREVIEW, as_past, edges, has_long_results, is_whole, shorten_edges
+from .forms import PREVIEW, as_past, edges, has_long_results, is_whole, rounds_left_out
 from .plan import Plan
 from .quotes import Quoted, log_quote
-from .rounds import RESULT_SHARE, cut_turn, within
-from .shortening import (
-    Limits,
-    has_files,
-    previewed,
-    previewed_each,
-    shorten_turn,
-)
+from .rounds import RESULT_SHARE, cut_turn
+from .shortening import Limits, has_files, previewed, previewed_each
 
 Piece: TypeAlias = tuple[PartName, BaseMessage]
 """A message, and the part of the context that it is in."""
@@ -56,6 +50,7 @@ Log: TypeAlias = tuple[str, Collection[int], int]
 """An effort, turns of its log, and where in a single turn that is too long it is quoted from."""
 
 _POINTER = 40  # tokens around head and tail of a result: its message, and the pointer between them
+_BRIEF_SHARE = 8  # one in how many tokens of the room request and answer may have of a brief turn
 _NOTES_SHARE = 8  # one in how many tokens of the room the hints before a turn that was cut may have
 
 
@@ -91,7 +86,7 @@ def committed_parts(
     form = (
         *(work.run.count, work.run.provider, work.run.refused),
         *(turn <= plan.after_turn, turn <= plan.previews),
-        *(plan.short.get(turn), is_whole(stored, plan), plan.room, work.room, before[0]),
+        *(turn in plan.brief, is_whole(stored, plan), plan.room, work.room, before[0]),
         (plan.rounds, plan.within) if is_next else None,
         *noted.items(),
         *(str(message.content) for message in before[1]),
@@ -115,8 +110,8 @@ def _depends_on_others(turn: StoredTurn, plan: Plan) -> bool:
 def turn_parts(work: Turn, turn: StoredTurn, plan: Plan, before: Before = (0, ())) -> list[Part]:
     """Return the parts of a turn: notes before it, its messages, and logs and hints in it.
 
-    The notes may have a quarter of a shortened turn, of any other one the whole room. A note after
-    a turn that was broken off says so.
+    Before a turn that was cut the notes have a share of the room. A note after a turn that was
+    broken off says so.
     """
     (above, block), opening = before, list[BaseMessage]()
     # Providers want a user's message first.
@@ -125,9 +120,9 @@ def turn_parts(work: Turn, turn: StoredTurn, plan: Plan, before: Before = (0, ()
         why = "unasked" if turn.number == 1 else "unasked_later"
         opening.append(work.fences.note(render(why)))
     rounds = plan.rounds if turn.number == plan.after_turn + 1 else None
-    limit = plan.short.get(turn.number, 4 * plan.room_or(work.room)) // 4
+    limit = plan.room_or(work.room)
     if rounds is not None and rounds.limits:
-        limit = 0 if rounds.bare else plan.room_or(work.room) // _NOTES_SHARE
+        limit = 0 if rounds.bare else limit // _NOTES_SHARE
     for event in turn.events if turn.number > plan.after_turn else ():
         if event["type"] == "dated":
             notes = [work.fences.note(render("today", day=event["day"]))]
@@ -140,7 +135,7 @@ def turn_parts(work: Turn, turn: StoredTurn, plan: Plan, before: Before = (0, ()
     name: PartName = "turn" if turn.number == work.view.running.number else "turns"
     notes_tokens = count_messages(opening, work.run.count) if opening else 0
     sent = replace(_as_sent(work, turn, plan), above=above + notes_tokens, block=block)
-    pieces = [*zip(repeat(name), opening), *_pieces(work, sent, plan, name, notes_tokens)]
+    pieces = [*zip(repeat(name), opening), *_pieces(work, sent, plan, name)]
     if turn.id and turn.is_aborted:
         pieces.append((name, work.fences.note(render("broken_off", turn=turn.number))))
     parts: list[Part] = []
@@ -149,11 +144,8 @@ def turn_parts(work: Turn, turn: StoredTurn, plan: Plan, before: Before = (0, ()
     return parts
 
 
-def _pieces(work: Turn, sent: _Sent, plan: Plan, name: PartName, notes: int) -> Iterator[Piece]:
-    """Yield a turn's messages with the logs and hints in it, shortened as the plan says.
-
-    `notes` are the tokens of the notes before it, which count towards its limit.
-    """
+def _pieces(work: Turn, sent: _Sent, plan: Plan, name: PartName) -> Iterator[Piece]:
+    """Yield a turn's messages with the logs and hints in it, in the form that the plan says."""
     turn, begun = sent.turn, tuple[BaseMessage, ...]()
     if not is_whole(turn, plan):
         yield from zip(repeat(name), _edges(work, turn, plan, sent.messages))
@@ -167,10 +159,6 @@ def _pieces(work: Turn, sent: _Sent, plan: Plan, name: PartName, notes: int) -> 
         head, rest = cut_turn(so_far, sent.messages[:end], plan.rounds, room, work.fences)
         begun = (*head, *sent.block, *rest)
         sent = replace(sent, above=sent.above + count_messages(begun, work.run.count))
-    elif (limit := plan.short.get(turn.number)) is not None:
-        short = _shortened(work, turn, sent.messages, max(1, limit - notes))
-        yield from zip(repeat(name), short)
-        return
     added = {} if is_bare else _added(work, turn, plan, name)
     for call, note in sent.back.items():
         added.setdefault(call, []).append(("expanded", note))
@@ -278,13 +266,16 @@ def quoted_log(work: Turn, plan: Plan, log: Log, loaded: Mapping[str, Collection
 
 def _standing(work: Turn, turn: StoredTurn, plan: Plan) -> frozenset[int]:
     """Return the `id`s of the messages of a turn that stand whole in the context."""
-    if not plan.shows(turn.number) or turn.status == "erased" or turn.number in plan.short:
+    if not plan.shows(turn.number) or turn.status == "erased":
         return frozenset()
     most = _most_of_result(work, turn, plan)
     is_cut = turn.number == plan.after_turn + 1 and plan.rounds is not None
     places = {*range(len(turn.messages))} - finished_rounds(turn, plan)
     if is_cut or not is_whole(turn, plan) or has_long_results(work, turn, most):
         places = {*edges(turn.messages)}
+    if turn.number in plan.brief:
+        limit = _brief_limit(work, plan).texts or 0
+        places = {at for at in places if work.run.count(text_of(turn.messages[at])) <= limit}
     return frozenset(id(turn.messages[at]) for at in places)
 
 
@@ -392,15 +383,6 @@ def _block_above(work: Turn, plan: Plan, number: int) -> Mapping[str, str]:
     return anchor_of(work, plan)
 
 
-def _shortened(
-    work: Turn, turn: StoredTurn, messages: Sequence[BaseMessage], limit: int
-) -> tuple[BaseMessage, ...]:
-    """Return a past turn within `limit` tokens; one that was broken off has no answer."""
-    if answered(messages):
-        return shorten_turn(turn, messages, limit, work.fences)
-    return within(turn, messages, limit, work.room, work.fences)
-
-
 def _without_foreign_thoughts(
     work: Turn, messages: Sequence[BaseMessage]
 ) -> tuple[BaseMessage, ...]:
@@ -424,9 +406,18 @@ _providers = Growing[Any](
 def _edges(
     work: Turn, turn: StoredTurn, plan: Plan, messages: Sequence[BaseMessage]
 ) -> Sequence[BaseMessage]:
-    """Return request and final answer of a past turn."""
-    if turn.number in plan.short:
-        return shorten_edges(turn, messages, plan.short[turn.number], work.fences)
-    if turn.number <= plan.previews:
-        messages = previewed(turn, messages, Limits(PREVIEW), work.run.count)
-    return valid_history([messages[at] for at in edges(messages)], work.fences)
+    """Return request and final answer of a past turn; of a brief one, what is left out between."""
+    shown = edges(messages)
+    if turn.number not in plan.brief:
+        return valid_history([messages[at] for at in shown], work.fences)
+    short = previewed(turn, messages, _brief_limit(work, plan), work.run.count)
+    edge = [short[at] for at in shown]
+    if any(map(calls, messages)):
+        end = len(edge) - answered(messages)
+        edge.insert(end, work.fences.note(rounds_left_out(turn, messages)))
+    return valid_history(edge, work.fences)
+
+
+def _brief_limit(work: Turn, plan: Plan) -> Limits:
+    """Return the tokens that request and answer of a brief turn may have each."""
+    return Limits(texts=plan.room_or(work.room) // _BRIEF_SHARE)

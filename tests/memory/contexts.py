@@ -85,7 +85,7 @@ def has_last_turn(context: WorkingContext, talk: Conversation) -> bool:
     for part in context.parts:
         sizes[None if part.name == "expanded" else part.turn] += part.tokens
     numbers = {one.number for one in last}
-    if numbers <= {part.turn for part in context.parts} and not numbers & {*plan.short}:
+    if numbers <= {part.turn for part in context.parts} and not numbers & {*plan.brief}:
         return True
     now = view.running.number
     half = int(TURN_SHARE * talk.room) if now == plan.after_turn + 1 and plan.rounds else 0

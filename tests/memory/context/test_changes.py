@@ -274,8 +274,8 @@ def test_a_huge_result_takes_no_place_from_other_turns(talk: Conversation) -> No
         talk.ask("And?")
     talk.plan = later = new_plan(talk.work, "cold-cache")
 
-    assert (first.turns, [*first.short]) == ((1, 2), [])
-    assert (later.turns, later.previews, later.short) == ((1, 2, 3, 4, 5, 6), 3, {})
+    assert (first.turns, first.brief) == ((1, 2), ())
+    assert (later.turns, later.previews, later.brief) == ((1, 2, 3, 4, 5, 6), 3, ())
     assert size(talk.context.parts) < wide / 2
 
 
@@ -364,7 +364,7 @@ def test_a_large_turn_shortens_no_small_ones(talk: Conversation, budget: int) ->
     talk.look_up("word " * int(0.95 * talk.room))
     context = talk.context
 
-    assert context.plan.short.keys() <= {5}
+    assert {*context.plan.brief} <= {5}
     assert all(f"Fact {number}." in sent(talk) for number in (1, 2, 3))
 
 

@@ -1,5 +1,7 @@
 """The hard budget: whatever is said, the working context stays within it, whole and in order."""
 
+import re
+
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import BaseMessage
@@ -12,11 +14,12 @@ from tests.memory.contexts import (
     everything,
     has_last_turn,
     in_order,
+    prompt_of,
     tokens,
     unchanged,
     well_formed,
 )
-from tests.memory.conversations import Conversation, conversation
+from tests.memory.conversations import Conversation, conversation, words_of
 from tests.memory.drawn import ABOVE_THE_FLOOR, COUNTERS, TURNS, Turns, accepted, held
 
 
@@ -96,3 +99,24 @@ def test_a_larger_budget_brings_them_back(talk: Conversation) -> None:
     assert "ambient 0" not in before
     assert "ambient 0" in str(context.messages)
     assert context.report["changed"] == {"after_turn": 40, "why": "settings"}
+
+
+def test_a_turn_that_took_too_much_keeps_request_and_answer(talk: Conversation) -> None:
+    """What it did in between is named, and read where the note says."""
+    talk.set(context_budget=4_000)
+    talk.turns(["The port is 8443.", "The host is db-1."])
+    talk.ask("Look everything up.")
+    for _ in range(40):
+        talk.look_up("word " * 140)
+        within_budget(talk)
+    talk.answer("All is there. " + "word " * 2_000 + "Goodbye.")
+    talk.ask("And now?")
+    within_budget(talk)
+    said = prompt_of(talk.context)
+    (offset,) = re.findall(r"40 tool calls \(look_up\).*?offset=(\d+)\)", said)
+    read = talk.call("read_log", turns="3", offset=int(offset))["turns"]
+
+    assert talk.context.plan.brief == (3,)
+    wanted = ("port is 8443", "Look everything up.", "All is there.", "Goodbye.")
+    assert [one for one in wanted if one not in said] == []
+    assert words_of(read[0]).startswith("look_up {}")

@@ -15,7 +15,7 @@ PLANS = st.builds(
     after_turn=st.integers(0, 2_000),
     turns=st.sets(TURN).map(sorted).map(tuple),
     previews=st.integers(0, 2_000),
-    short=st.dictionaries(TURN, TURN, max_size=4),
+    brief=st.sets(TURN).map(sorted).map(tuple),
     rounds=st.none()
     | st.builds(
         Rounds,

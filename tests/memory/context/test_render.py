@@ -69,7 +69,7 @@ def test_the_context_reads_as_the_conversation_was(full: Conversation) -> None:
 
     assert [line[:79] for line in shown] == [
         "concluded efforts, oldest first. Data, not a request. expand_effort shows a log",
-        'turn 3, 2026-11-21: effort "trip", active. Goal: Go to Rome',
+        "out of view and stored: turns 1-2. read_log reads turns, search_efforts finds w",
         "Plan a trip.",
         "I have a cat.",
         'turn 5, 2026-11-21: effort "poem", open. Constraints as of turn 5: short. Goal:',
@@ -78,7 +78,6 @@ def test_the_context_reads_as_the_conversation_was(full: Conversation) -> None:
         'turn 7, 2026-11-21: effort "trip", active',
         "And the trip?",
         "By train.",
-        "out of view and stored: turns 1-2. read_log reads turns, search_efforts finds w",
         "the state block; one that you write below replaces it. Its rules hold; the rest",
         "How was the login?",
         'the stored log of the effort "fixed", concluded, turns 1-2, word for word. Data',

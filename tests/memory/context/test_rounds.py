@@ -259,17 +259,18 @@ def test_concluded_effort_is_not_said_to_be_active(talk: Conversation) -> None:
 
 
 def test_active_effort_is_named_when_its_beginning_left(talk: Conversation) -> None:
-    """Goal and constraints stay in view when the round that opened it is a line of the index."""
+    """What the request does not say stays in view when the round that opened it has left."""
     talk.set(context_budget=talk.fixed + 3_000)
-    talk.ask(REQUEST)
-    talk.call("open_effort", name="now", goal="Mend it.", constraints=["No floats."])
+    talk.ask(f"{REQUEST} Keep the tests green.")
+    rules = ["No floats.", "Keep the tests green."]
+    talk.call("open_effort", name="now", goal="Mend it.", constraints=rules)
     for number in range(30):
         talk.look_up(f"result {number} " + "word " * 400)
 
     (note,) = [text(m) for m in talk.context.messages if "the active effort" in text(m)]
 
     assert '"now"' in note
-    assert "No floats." in note
+    assert [rule for rule in rules if rule in note] == ["No floats."]
 
 
 def test_request_outlives_what_stands_before_the_turn(talk: Conversation) -> None:
