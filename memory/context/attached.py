@@ -28,7 +28,7 @@ from ..tokens import price_of
 from ..transcript import cleaned, offsets
 from ..turn import StoredTurn
 from .plan import Plan, Rounds
-from .shortening import preview
+from .previews import preview
 
 _WORDS_SHARE = 0.25
 """Share of the room for the words of a document that is not sent: that of one new result."""

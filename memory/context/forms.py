@@ -18,7 +18,7 @@ from ..turn import StoredTurn
 from ..valid_history import valid_history
 from .attached import placeholders
 from .plan import Plan
-from .shortening import Limits, previewed
+from .previews import Limits, previewed
 
 PREVIEW = 150
 """Tokens of a result in an older turn, or to be summed up; a longer one is shown as its preview."""

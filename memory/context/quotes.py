@@ -129,23 +129,9 @@ class Quoted:
 
     @property
     def missing(self) -> str:
-        """What the heading of the quote says of the rest, "" if there is none."""
-        standing: dict[str, list[int]] = {
-            "turns_above": [],
-            "edges_above": [],
-            "requests_above": [],
-        }
-        for turn in self.turns:
-            if above := self.above.get(turn.number):
-                said = {one.type for one in turn.messages if id(one) in above}
-                how = "requests_above" if said == {"human"} else "edges_above"
-                standing[how if self._rest(turn) else "turns_above"].append(turn.number)
-        named = [
-            render(how, turns=turns_named(ranges(sorted(turns))))
-            for how, turns in standing.items()
-            if turns
-        ]
-        return render("stands_above", turns="; ".join(named)) if named else ""
+        """What the heading of the quote says of what stands above, "" if nothing does."""
+        turns = ranges([turn.number for turn in self.turns if self.above.get(turn.number)])
+        return render("stands_above", turns=turns_named(turns)) if turns else ""
 
     def _rest(self, turn: StoredTurn) -> tuple[BaseMessage, ...]:
         above = self.above.get(turn.number, ())

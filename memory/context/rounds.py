@@ -29,7 +29,7 @@ from ..valid_history import valid_history
 from .budget import LEAST_PREVIEW, ladder
 from .forms import PREVIEW
 from .plan import Rounds
-from .shortening import (
+from .previews import (
     Limits,
     active_after,
     decisions,

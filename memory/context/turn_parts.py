@@ -30,9 +30,9 @@ from .attached import (
 from .budget import Part, PartName, high_water, log_limit
 from .forms import PREVIEW, as_past, edges, has_long_results, is_whole, rounds_left_out
 from .plan import Plan
+from .previews import Limits, has_files, previewed, previewed_each
 from .quotes import Quoted, log_quote
 from .rounds import RESULT_SHARE, cut_turn
-from .shortening import Limits, has_files, previewed, previewed_each
 
 Piece: TypeAlias = tuple[PartName, BaseMessage]
 """A message, and the part of the context that it is in."""

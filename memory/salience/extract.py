@@ -14,8 +14,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator
 from ...prompts.loader import render
 from ..compressions import Kind
 from ..context.forms import PREVIEW
+from ..context.previews import Limits, previewed, unread
 from ..context.quotes import marked_lines
-from ..context.shortening import Limits, previewed, unread
 from ..efforts import Effort, one_line
 from ..errors import AnswerError
 from ..fences import Fences

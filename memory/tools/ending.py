@@ -7,7 +7,7 @@ from uuid import NAMESPACE_OID, uuid5
 from langchain_core.messages import AIMessage, BaseMessage
 
 from ..blocks import kind_of
-from ..context.shortening import COPIES
+from ..context.previews import COPIES
 from ..messages import call_id, calls, speaks
 from ..recalled import result_of
 from ..state_block import CALLS_KEY, METADATA_KEY

@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import log
 
 from ..archive.query import Found
+from ..context.previews import has_files
 from ..context.rounds import out_of_view
-from ..context.shortening import has_files
 from ..running_turn import Turn
 from ..search.passages import Passage, passages
 from ..search.terms import indexed, query_terms

@@ -15,7 +15,7 @@ from pydantic import BaseModel, BeforeValidator, StringConstraints
 
 from ...prompts.loader import render
 from ..context.forms import PREVIEW
-from ..context.shortening import Limits, left_out, previewed, unread
+from ..context.previews import Limits, left_out, previewed, unread
 from ..efforts import Effort, one_line
 from ..errors import AnswerError
 from ..fences import Fences

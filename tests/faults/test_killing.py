@@ -10,8 +10,8 @@ from tests.databases import Server
 from tests.processes import ended
 
 CLEAN = {"lost": 0, "doubled": 0, "disordered": 0, "altered": 0, "back": 0, "told": 0, "damage": 0}
-KILLS = 240 if os.environ.get("EBBTIDE_NO_SKIP") == "1" else 6
-"""With the other tests that kill, the two runs of CI kill 300 times on each database."""
+KILLS = 120 if os.environ.get("EBBTIDE_NO_SKIP") == "1" else 6
+"""Each of the soak tests below kills 400 times."""
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import BaseMessage
 
-from ebbtide.memory.context.shortening import Limits, preview, previewed
+from ebbtide.memory.context.previews import Limits, preview, previewed
 from ebbtide.memory.messages import calls, text
 from ebbtide.memory.tokens import count
 from ebbtide.memory.transcript import cleaned, log_text, rendered

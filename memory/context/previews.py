@@ -1,4 +1,4 @@
-"""What is shown of a turn within a token limit: previews, and which rounds are left out."""
+"""Contents as previews: head, pointer and tail; and what a cut turn says of its efforts."""
 
 import json
 import re
