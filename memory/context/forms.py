@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import itemgetter
 
 from langchain_core.messages import BaseMessage
 
@@ -12,7 +13,7 @@ from ..recalled import result_of
 from ..running_turn import Turn
 from ..state_block import as_users_see
 from ..tokens import count_message, count_messages
-from ..tool_names import DECIDING
+from ..tool_names import DECIDING, MEMORY_TOOLS
 from ..transcript import offsets
 from ..turn import StoredTurn
 from ..valid_history import valid_history
@@ -76,13 +77,19 @@ def edges(messages: Sequence[BaseMessage]) -> list[int]:
 
 
 def rounds_left_out(turn: StoredTurn, messages: Sequence[BaseMessage]) -> str:
-    """Return the note that stands for the rounds of a past turn."""
-    tools = [one_line(str(call["name"])) for message in messages for call in calls(message)]
-    names = ", ".join(dict.fromkeys(tools))
+    """Return what stands for the rounds of a past turn, empty if they were of the memory alone."""
+    asked = [
+        (at, one_line(str(call["name"])))
+        for at, message in enumerate(messages)
+        for call in calls(message)
+        if call["name"] not in MEMORY_TOOLS
+    ]
+    if not asked:
+        return ""
+    names = ", ".join(dict.fromkeys(map(itemgetter(1), asked)))
     names = names if len(names) <= _TOOL_NAMES else f"{names[:_TOOL_NAMES]}…"
-    number = f"{len(tools)} tool call{'' if len(tools) == 1 else 's'}"
-    first = next(at for at, one in enumerate(messages) if calls(one))
-    offset = offsets(turn.messages)[first].text
+    number = f"{len(asked)} tool call{'' if len(asked) == 1 else 's'}"
+    offset = offsets(turn.messages)[asked[0][0]].text
     return render(
         "past_rounds_left_out", calls=number, names=names, turn=turn.number, offset=offset
     )

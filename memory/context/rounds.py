@@ -13,6 +13,7 @@ from operator import attrgetter
 from typing import Any, TypeAlias
 
 from langchain_core.messages import BaseMessage
+from rapidfuzz.distance import Prefix
 
 from ...prompts.loader import render
 from ..efforts import one_line
@@ -50,6 +51,7 @@ _SHORT, _SAID = 12, 60  # tokens of a result or a value, and of words or all arg
 _RANKS = 3  # of lines, see `_Done`
 _LAST_LINES = 3  # of a long result, of which one may tell how it ended
 _CONCLUDED_SHARE = 3  # one in how many tokens of the index the lines of concluded efforts may have
+_ALIKE = 16  # characters with which two arguments may begin alike; half of them stand
 _NAMED, _LOOKED_AT = 6, 18  # calls that a line for several rounds names, and among how many lines
 _EFFORTS_NAMED = 3  # concluded efforts that such a line names
 _NAME, _SUBJECT = 32, 80  # characters of such a name, and of an argument that is one
@@ -258,10 +260,11 @@ def _active_note(
         yield fences.note(render("none_active_then"))
         return
     name, *purpose = active
-    lines = (one for one in purpose if one.partition(": ")[2] not in asked)
+    lines = [one for one in purpose if one.partition(": ")[2] not in asked]
+    where = render("as_asked") if len(lines) < len(purpose) else ""
 
     def form(lines: str) -> str:
-        return render("active_then", effort=name, quote=lines).rstrip()
+        return render("active_then", effort=name, where=where, quote=lines).rstrip()
 
     yield fences.note_within("\n".join(lines), limit, form)
 
@@ -376,13 +379,28 @@ def _lines(
 
 
 def _brief(value: Any, count: TokenCounter) -> Any:
-    """Return arguments with long texts cut: of such a text stands the first line, or its head."""
+    """Return arguments with long texts cut: of such a text stands the first line, or its head.
+
+    Of two that begin alike, as the old and the new text of an edit, it stands where they differ.
+    """
     if isinstance(value, str):
         words, first = one_line(value), one_line(value.strip().partition("\n")[0])
         is_short = count(words) <= _SHORT
         return words if is_short else f"{_head(first, _SHORT, count).removesuffix('…')}…"
     if isinstance(value, Mapping):
-        return {key: _brief(one, count) for key, one in value.items()}
+        long = {key: one for key, one in value.items() if isinstance(one, str) and one[_ALIKE:]}
+        begun = {
+            key: max(
+                (Prefix.similarity(one, two) for two in long.values() if two != one), default=0
+            )
+            for key, one in long.items()
+        }
+        return {
+            key: f"…{_brief(one[begun[key] - _ALIKE // 2 :], count)}"
+            if begun.get(key, 0) > _ALIKE and count(one_line(one)) > _SHORT
+            else _brief(one, count)
+            for key, one in value.items()
+        }
     return [_brief(one, count) for one in value] if isinstance(value, list) else value
 
 

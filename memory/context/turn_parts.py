@@ -30,7 +30,7 @@ from .attached import (
 from .budget import Part, PartName, high_water, log_limit
 from .forms import PREVIEW, as_past, edges, has_long_results, is_whole, rounds_left_out
 from .plan import Plan
-from .previews import Limits, has_files, previewed, previewed_each
+from .previews import UNLIMITED, Limits, has_files, previewed, previewed_each
 from .quotes import Quoted, log_quote
 from .rounds import RESULT_SHARE, cut_turn
 
@@ -406,16 +406,13 @@ _providers = Growing[Any](
 def _edges(
     work: Turn, turn: StoredTurn, plan: Plan, messages: Sequence[BaseMessage]
 ) -> Sequence[BaseMessage]:
-    """Return request and final answer of a past turn; of a brief one, what is left out between."""
-    shown = edges(messages)
-    if turn.number not in plan.brief:
-        return valid_history([messages[at] for at in shown], work.fences)
-    short = previewed(turn, messages, _brief_limit(work, plan), work.run.count)
-    edge = [short[at] for at in shown]
-    if any(map(calls, messages)):
-        end = len(edge) - answered(messages)
-        edge.insert(end, work.fences.note(rounds_left_out(turn, messages)))
-    return valid_history(edge, work.fences)
+    """Return request and final answer of a past turn, and between them what is left out."""
+    limits = _brief_limit(work, plan) if turn.number in plan.brief else UNLIMITED
+    short = previewed(turn, messages, limits, work.run.count)
+    shown = [short[at] for at in edges(messages)]
+    if left := rounds_left_out(turn, messages):
+        shown.insert(len(shown) - answered(messages), work.fences.note(left))
+    return valid_history(shown, work.fences)
 
 
 def _brief_limit(work: Turn, plan: Plan) -> Limits:

@@ -230,6 +230,18 @@ def test_index_says_what_was_done() -> None:
     ]
 
 
+def test_index_says_what_an_edit_changed() -> None:
+    """Of texts that begin alike it has the place where they differ."""
+    same = "return f'{cents // 100}.{cents % 100"
+    change = {"old": same + "}'", "new": same + ":02d}' if cents >= 0 else minus(cents)"}
+    said = [human(REQUEST), ai("", call("edit", call_id="c", **change)), tool("c", "edited")]
+    turn = StoredTurn(3, tuple(said), "")
+    shown, _ = cut_turn(turn, said, Rounds(3, 3), 2_400, Fences("404256753", count))
+
+    assert "…ts % 100}'" in text(shown[1])
+    assert "…ts % 100:02d}' if cents" in text(shown[1])
+
+
 def test_readings_are_merged_first_then_searches_then_edits() -> None:
     """In a full index a line for several calls says what some of them were, and how many."""
     rounds = []
