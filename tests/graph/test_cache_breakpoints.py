@@ -102,7 +102,7 @@ def test_breakpoints_stand_where_the_prefix_stays(tmp_path: Path, form: str) -> 
         if same < len(before):  # only an answer, which can have none, stands between
             rebuilt.append(at)
             assert {block["role"] for block in now[at + 1 : same]} <= {"assistant"}
-    assert rebuilt == [0, 0, 1, 1, 3]  # after instructions, after the memory, in the turns
+    assert rebuilt == [0, 0, 1, 1]  # after the instructions, after the memory
 
 
 @pytest.mark.parametrize("provider", ["openai", "google"])
