@@ -132,7 +132,9 @@ def commit(
     A turn's number is the one after its parent's, a command's that of its parent, whatever the
     tip says. Raises `TipNotFoundError` if the user has no turn of the tip.
     """
-    stored = connection.execute(_STORED, {"of_session": session.id, "id": new.turn.id}).first()
+    stored, key = None, {"of_session": session.id, "id": new.turn.id}
+    if past is None or past.row != session.newest:  # else nothing was committed after the tip
+        stored = connection.execute(_STORED, key).first()
     if stored is not None:  # what was committed first stays, even if its events differ
         turn = turn_of(stored)
         return Committed(turn, cast("Past", Past.of(connection, session, turn.tip)))

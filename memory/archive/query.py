@@ -279,7 +279,7 @@ def pointing(past: Past, message: str) -> Pointing:
         with past.parsing(), past.connect():
             return _pointing(past, clean(message))
 
-    if not past.segments:
+    if not past.effort_count():  # only efforts are hinted at, and referred to
         return Pointing({}, {})
     # Hints and references ask about the same message.
     return past.cached("pointing", (past.session.turns, message), lambda: again_if_lost(read))

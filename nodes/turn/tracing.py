@@ -32,21 +32,22 @@ def spanned(step: _Step) -> _Step:
 
     @wraps(step)
     def run(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) -> dict[str, Any]:
-        update = step(state, runtime, parts=parts)
-        manager = get_callback_manager_for_config(get_config()).copy()
-        if manager.handlers:
-            after = updated(state, update)
-            session = session_of(state, runtime, resolve(runtime.context, parts.settings))
-            events = [*(after.get("events") or state.get("events", ()))]
-            about = {
-                "ebbtide_session": session.thread,
-                "ebbtide_events": events,
-                **trace_metadata(after),
-            }
-            about["ebbtide_references"] = [*(after.get("references") or ())]
-            manager.add_metadata(about, inherit=False)
-            span = manager.on_chain_start(None, {}, name=f"{step.__name__}.events")
-            span.on_chain_end({"events": events})
+        update, config = step(state, runtime, parts=parts), get_config()
+        if not getattr(config.get("callbacks"), "handlers", True):
+            return update
+        after = updated(state, update)
+        session = session_of(state, runtime, resolve(runtime.context, parts.settings))
+        events = [*(after.get("events") or state.get("events", ()))]
+        about = {
+            "ebbtide_session": session.thread,
+            "ebbtide_events": events,
+            "ebbtide_references": [*(after.get("references") or ())],
+            **trace_metadata(after),
+        }
+        manager = get_callback_manager_for_config(config).copy()
+        manager.add_metadata(about, inherit=False)
+        span = manager.on_chain_start(None, {}, name=f"{step.__name__}.events")
+        span.on_chain_end({"events": events})
         return update
 
     return run
