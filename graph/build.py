@@ -3,16 +3,17 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from inspect import getdoc
 from typing import Any, Literal, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import ensure_config, merge_configs
-from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.runtime import Runtime, get_runtime
+from langgraph.runtime import get_runtime
 from langgraph.types import Send
 from pydantic import TypeAdapter
 
@@ -32,7 +33,6 @@ from ..nodes.turn.state import (
     AgentState,
     InputState,
     MemoryState,
-    TurnState,
     extended,
     repacked,
 )
@@ -102,7 +102,7 @@ class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
         """Return the step after `begin_turn`: `compress` if a pass is due."""
         return "compress" if state["bookkeeping"].get("due") else "assemble_context"
 
-    def route_calls(self, state: AgentState) -> list[Send | str]:
+    def route_calls(self, state: InputState) -> list[Send | str]:
         """Return the steps after `call_model`: the memory's calls and invalid ones come first.
 
         What an application put behind the last round, in mid-turn, is answered: `memory_tools`
@@ -121,7 +121,7 @@ class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
         then = "detect_references" if is_last else "memory_tools"
         return self._sends(state) or [then]
 
-    def route_rest(self, state: AgentState) -> list[Send | str]:
+    def route_rest(self, state: InputState) -> list[Send | str]:
         """Return the steps after `memory_tools`: the application's calls of the same message.
 
         A `close_effort` beside the whole answer ends the turn.
@@ -129,7 +129,7 @@ class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
         is_over = answered(state["messages"])
         return self._sends(state) or ["detect_references" if is_over else "assemble_context"]
 
-    def _sends(self, state: AgentState) -> list[Send | str]:
+    def _sends(self, state: InputState) -> list[Send | str]:
         """Return a task for each waiting call of an application's tool.
 
         Resuming after an interrupt in one does not run the others again.
@@ -142,7 +142,7 @@ class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
             if call["name"] in self.parts.tools and call["id"] not in done
         ]
 
-    def route_results(self, state: AgentState) -> Literal["assemble_context", "detect_references"]:
+    def route_results(self, state: InputState) -> Literal["assemble_context", "detect_references"]:
         """Return the step after `application_tools`.
 
         As in LangChain's `create_agent`, the turn ends if all tools of the last answer are
@@ -176,7 +176,8 @@ class Node(Runnable[Any, Any]):
     def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:  # noqa: A002 (LangGraph's name)
         """Run the sync function."""
         del config
-        state, runtime = self._read(input)
+        runtime = get_runtime(Settings)
+        state = read_state(input, runtime, self._parts)
         update = self._sync(state, runtime, parts=self._parts)
         return repacked(update, self._parts, state, runtime.context)
 
@@ -184,13 +185,10 @@ class Node(Runnable[Any, Any]):
         """Run the async function."""
         if self._async is None:
             return await super().ainvoke(input, config)
-        state, runtime = await asyncio.to_thread(self._read, input)  # it may read the archive
+        runtime = get_runtime(Settings)  # reading may read the archive
+        state = await asyncio.to_thread(read_state, input, runtime, self._parts)
         update = await self._async(state, runtime, parts=self._parts)
         return repacked(update, self._parts, state, runtime.context)
-
-    def _read(self, values: Any) -> tuple[TurnState, Runtime[Settings]]:
-        runtime = get_runtime(Settings)
-        return read_state(values, runtime, self._parts), runtime
 
 
 def _last_round(messages: Sequence[BaseMessage]) -> tuple[AIMessage, list[ToolMessage]]:
@@ -213,9 +211,14 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
     although LangGraph takes one list of keys for both.
     """
 
+    @property
+    def _parts(self) -> AgentParts:
+        parts: AgentParts = cast("Any", self.builder).parts
+        return parts
+
     def __repr__(self) -> str:
         """Return the model, where the data is, and the settings that are no defaults."""
-        parts = cast("Any", self.builder).parts
+        parts = self._parts
         model = name_of(parts.model) or type(parts.model).__name__
         given = f"model={model!r}, archive={parts.archive!r}, settings={parts.settings!r}"
         return f"{type(self).__name__}({given})"
@@ -245,7 +248,8 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
             return
         saver, place = self._place(config)
         found = saver.get_tuple(place) if saver else None
-        given, named = self._entered(input, found, config, kwargs)
+        given, named = entered(input, found, self._parts, place, kwargs.get("context"))
+        named = merge_configs(config, named)
         for chunk in super().stream(given, named, **self._keys(kwargs, inside=False)):
             yield _without_prompt(chunk, kwargs)
 
@@ -260,7 +264,9 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         if not inside:
             saver, place = self._place(config)
             found = await saver.aget_tuple(place) if saver else None
-            given, named = await asyncio.to_thread(self._entered, input, found, config, kwargs)
+            read = partial(entered, input, found, self._parts, place, kwargs.get("context"))
+            given, named = await asyncio.to_thread(read)
+            named = merge_configs(config, named)
         run = super().astream(given, named, **self._keys(kwargs, inside=inside))
         async with aclosing(cast("AsyncGenerator[Any, None]", run)) as chunks:
             async for chunk in chunks:
@@ -271,23 +277,12 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
     ) -> tuple[BaseCheckpointSaver[Any] | None, RunnableConfig]:
         """Return the checkpointer, None without a thread, and the checkpoint a run goes on from."""
         chosen = ensure_config(merge_configs(self.config, config))["configurable"]
-        saver = self.checkpointer if "thread_id" in chosen else None
-        thread = {"checkpoint_ns": "", **chosen, "thread_id": str(chosen.get("thread_id"))}
+        thread = {"checkpoint_ns": "", **chosen}
+        if "thread_id" in chosen:
+            thread["thread_id"] = str(chosen["thread_id"])
         place: RunnableConfig = {"configurable": thread}
-        return saver if isinstance(saver, BaseCheckpointSaver) else None, place
-
-    def _entered(
-        self,
-        input: Any,  # noqa: A002 (as above)
-        found: CheckpointTuple | None,
-        config: RunnableConfig | None,
-        kwargs: Mapping[str, Any],
-    ) -> tuple[Any, RunnableConfig]:
-        """Return the input of a run and its config, as `entered` does."""
-        parts: AgentParts = cast("Any", self.builder).parts
-        whole = merge_configs(self.config, config)
-        given, named = entered(input, found, parts, whole, kwargs.get("context"))
-        return given, merge_configs(config, named)
+        is_kept = "thread_id" in chosen and isinstance(self.checkpointer, BaseCheckpointSaver)
+        return cast("Any", self.checkpointer if is_kept else None), place
 
     def _keys(self, kwargs: dict[str, Any], *, inside: bool) -> dict[str, Any]:
         """Return the arguments of a run, with the prompt among the keys of its `updates`.

@@ -11,7 +11,6 @@ from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import ensure_config
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.constants import START
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
@@ -41,17 +40,17 @@ def entered(
     given: Any,
     found: CheckpointTuple | None,
     parts: AgentParts,
-    config: RunnableConfig | None,
+    place: RunnableConfig,
     context: object,
 ) -> tuple[Any, RunnableConfig]:
     """Return the input of a run after what an earlier one left, and a config with its user.
 
-    `found` is the checkpoint that it goes on from. A `RemoveMessage` of a message that has left is
-    dropped, since LangGraph fails for it. Raises `SessionNotFoundError` if the thread is another
-    user's, or the run goes on with what another user said before its first turn; `InputError` if it
-    has nothing to answer.
+    `found` is the checkpoint that it goes on from, at its `place`. A `RemoveMessage` of a message
+    that has left is dropped, since LangGraph fails for it. Raises `SessionNotFoundError` if the
+    thread is another user's, or the run goes on with what another user said before its first turn;
+    `InputError` if it has nothing to answer.
     """
-    update, chosen = without_reserved(given), ensure_config(config)["configurable"]
+    update, chosen = without_reserved(given), place.get("configurable", {})
     user = user_of(resolve(context, parts.settings), chosen)
     session, archive = Session(user, clean(str(chosen.get("thread_id")))), parts.archive
     own = archive.keyed_digest(f"user {user}")
