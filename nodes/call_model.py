@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from operator import attrgetter
-from typing import Any, cast
+from typing import Any
 from uuid import UUID, uuid4
 
 from langchain_core.callbacks import BaseCallbackHandler
@@ -167,14 +167,12 @@ class Call:
         limit, said = settings.max_tool_rounds, work.view.running.messages
         if limit is not None and sum(bool(calls(one)) for one in said) < limit:
             limit = None
-        purpose, started = (
-            {**trace_metadata(state), "ebbtide_purpose": "answer"},
-            Started(context["messages"]),
-        )
-        config = merge_configs(get_config(), {"metadata": purpose, "callbacks": [started]})
+        started, config = Started(context["messages"]), get_config()
+        purpose = {**trace_metadata(state), "ebbtide_purpose": "answer"}
+        added: RunnableConfig = {"metadata": purpose, "callbacks": [started]}
         if settings.anchor != "off":  # the stream must not show the blocks of an anchor
-            streamed = {"tags": [TAG_NOSTREAM], "callbacks": [_BlockFilter(config)]}
-            config = merge_configs(config, cast("RunnableConfig", streamed))
+            added |= {"tags": [TAG_NOSTREAM], "callbacks": [started, _BlockFilter(config)]}
+        config = merge_configs(config, added)
         return cls(
             *(state, runtime, parts, settings, context["messages"], config, limit, update, started),
             steady=context.get("steady", -1),
@@ -376,7 +374,8 @@ class _BlockFilter(BaseCallbackHandler):
         """Begin an answer with the metadata that the stream has for other models' answers."""
         own = [tag for tag in tags or () if tag != TAG_NOSTREAM and not tag.startswith("seq:step")]
         metadata = {**(metadata or {}), **({"tags": own} if own else {})}
-        self._runs[run_id] = Cutter(), merge_configs(self._config, {"metadata": metadata})
+        metadata = {**self._config.get("metadata", {}), **metadata}
+        self._runs[run_id] = Cutter(), {**self._config, "metadata": metadata}
 
     def on_llm_new_token(self, *_args: Any, run_id: UUID, chunk: Any = None, **_: Any) -> None:
         """Push a piece without blocks; the last piece brings text that was held back."""
