@@ -1,9 +1,8 @@
 """The graph's state: plain data and messages, small, so that checkpoints stay small."""
 
-import hmac
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from hashlib import blake2b
 from itertools import takewhile
 from typing import Annotated, Any, NotRequired, Required, TypeAlias, cast, get_type_hints
 
@@ -11,6 +10,7 @@ from langchain_core.messages import AnyMessage, BaseMessage
 from langgraph.channels import UntrackedValue
 from langgraph.graph import add_messages
 from langgraph.types import Command, Overwrite
+from ormsgpack import OPT_SORT_KEYS, packb
 from pydantic import (
     AfterValidator,
     ConfigDict,
@@ -404,9 +404,6 @@ ENTRIES: Mapping[Any, Any] = {
 
 _ORDER = (*Memory.__annotations__, *Bookkeeping.__annotations__)
 
-_DIGITS = 16
-"""Hexadecimal digits of the digest of a state, which is checked by chance and not by law."""
-
 _ADAPTERS: Mapping[type, TypeAdapter[Any]] = {
     kind: TypeAdapter(kind) for kind in (Memory, Bookkeeping)
 }
@@ -518,12 +515,11 @@ def digest_of(state: Mapping[str, Any], secret: bytes) -> str:
     with another digest is no error: it is checked and put right.
     """
     try:
-        written = json.dumps(
-            {key: state[key] for key in _ORDER[:-1] if key in state}, sort_keys=True
-        )
-    except (TypeError, ValueError, RecursionError):
+        own = {key: state[key] for key in _ORDER[:-1] if key in state}
+        written = packb(own, option=OPT_SORT_KEYS)
+    except TypeError:
         return ""
-    return hmac.digest(secret, written.encode(), "sha256").hex()[:_DIGITS]
+    return blake2b(written, key=secret, digest_size=8).hexdigest()
 
 
 def unpacked(state: Mapping[str, Any], secret: bytes = b"") -> TurnState:
