@@ -127,8 +127,8 @@ def fingerprint(value: Any, length: int = 16) -> str:
 def _identity(message: BaseMessage) -> dict[str, Any]:
     """Return the fields of a message that a digest is made of."""
     own: dict[str, Any] = {}
-    for key, value in to_dict(message)["data"].items():
-        if not value or key in _VOLATILE:
+    for key, value in message:
+        if not value or key in _VOLATILE or key not in message.model_fields_set:
             continue
         own[key] = value
         if key == "content" and isinstance(value, list):

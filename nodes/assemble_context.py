@@ -50,7 +50,8 @@ def assembled(
     if unseen and len(unseen) != earlier.get("application"):
         line = banner_of("application_left_out", turns=len(unseen), efforts=unseen[::-1])
         efforts = replace(efforts, banners=(*efforts.banners, line))
-    messages = completed(parts.archive, work.view.session, copied(context.messages), running(state))
+    shown = copied(context.messages)
+    messages = completed(parts.archive, work.view.session, shown, state["messages"])
     told = streamed_update(work.efforts, efforts, runtime) if efforts != work.efforts else {}
     after = replace(work, plan=context.plan)
     update = {

@@ -147,8 +147,8 @@ def _end_answered_turn(
 def _is_cleared(state: TurnState, arrived: Arrival) -> bool:
     """Tell whether all messages of earlier turns were removed, as `REMOVE_ALL_MESSAGES` does."""
     known = state.get("known", ())
-    numbers = {*numbers_of(state.get("messages", []), known)}
-    return bool(state.get("number") and known and not arrived.turns) and numbers == {None}
+    is_known = known and state.get("number") and not arrived.turns
+    return bool(is_known) and {*numbers_of(state.get("messages", []), known)} == {None}
 
 
 def _efforts_at_start(state: TurnState, arrived: Arrival, *, cleared: bool) -> Efforts:

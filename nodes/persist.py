@@ -20,14 +20,14 @@ from ..memory.search.embeddings import EMBEDDED_TURNS
 from ..memory.settings import Settings
 from ..memory.state_block import as_users_see
 from ..memory.tool_names import MEMORY_TOOLS
-from ..memory.turn import SHORT_ID, StoredTurn, Tip
+from ..memory.turn import SHORT_ID, StoredTurn
 from ..memory.view import ArchiveView
 from .turn.commits import commit
 from .turn.langchain_messages import archived
 from .turn.parts import AgentParts
 from .turn.state import TurnState
 from .turn.tracing import spanned
-from .turn.turn import left_rounds, running, running_turn, turn_to_store
+from .turn.turn import left_rounds, running_turn, turn_to_store
 from .turn.updates import commit_update, tip_of
 
 _log = logging.getLogger("ebbtide.embeddings")
@@ -40,14 +40,18 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
     An archive that fails after retries raises, and nothing changes. An embedder adds the turn's
     vectors, and a few that are missing.
     """
-    work, messages = running_turn(state, runtime, parts), running(state)
+    work = running_turn(state, runtime, parts)
+    messages = [message for message, *_ in work.converted.values()]
     fixed = _fixed(state, work.run.settings, parts)
     events = (*fixed, *language_event(work.run.settings.language))
     turn = _committed(state, messages, work.view, parts, events)
     with CACHES:
         parts.turns.pop(work.key, None)
     stored: dict[str, Any] = {"fixed": fixed[0]["digest"]} if fixed else {}
-    if line := _at_once(turn, work.began):
+    if turn.beside and turn.beside[1] >= work.began:  # another one was answered meanwhile
+        other, short = turn.beside[0], {"branch": turn.id[:SHORT_ID]}
+        short["beside"] = other.id[:SHORT_ID]
+        line = banner_of("at_once", turn=turn.number, other=other.turn, **short)
         runtime.stream_writer({"banner": line})
         stored["banners"] = [*work.efforts.banners, line]
     if (smaller := archived(state["messages"])) is not None:
@@ -59,15 +63,6 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
         **stored,
         "known": [*older, *entries(messages, number)][-KNOWN:],
     }
-
-
-def _at_once(turn: StoredTurn, began: str) -> str:
-    """Return the banner that names this turn and another one that was answered meanwhile."""
-    other, at = turn.beside or (Tip(), "")
-    if at < began:
-        return ""
-    short = {"branch": turn.id[:SHORT_ID], "beside": other.id[:SHORT_ID]}
-    return banner_of("at_once", turn=turn.number, other=other.turn, **short)
 
 
 def _fixed(

@@ -191,7 +191,8 @@ def write(connection: Connection, session: SessionRow, new: Prepared, past: Past
         connection.execute(insert(members), rows)
     add_terms(connection, said, (session.user, number), new.said)
     add_changes(connection, session, {"id": number, **at}, turn, new.headed)
-    attachments.put(connection, session.user, number, new.files)
+    if new.files:
+        attachments.put(connection, session.user, number, new.files)
     if new.refers:
         attachments.refer(connection, session.user, number, new.refers)
     if new.parts:

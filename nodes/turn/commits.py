@@ -40,6 +40,16 @@ from .updates import commit_update, is_running, not_aged, tip_of, tip_update
 _BRANCHES = 32
 """Turns with the same end that are tried as the last of a history, the newest first."""
 
+# The next attempt reopens a lost connection, and stores nothing twice. The waits are short because
+# the archive has waited for the lock already, and random so that writers do not meet again. A fault
+# that outlasts three attempts will stay.
+_RETRYING = Retrying(
+    retry=retry_if_exception_type((OSError, ArchiveLockedError)),
+    stop=stop_after_attempt(3),
+    wait=wait_random_exponential(multiplier=0.05, max=0.5),
+    reraise=True,
+)
+
 
 def commit(
     archive: Archive, session: Session, tip: Tip, turn: StoredTurn, embedder: Embedder | None = None
@@ -53,16 +63,7 @@ def commit(
     """
     if turn.number <= tip.turn and turn.status != "command":
         tip, turn = _replacing(archive, session, tip, turn)
-    # The next attempt reopens a lost connection, and stores nothing twice. The waits are short
-    # because the archive has waited for the lock already, and random so that writers do not meet
-    # again. A fault that outlasts three attempts will stay.
-    retrying = Retrying(
-        retry=retry_if_exception_type((OSError, ArchiveLockedError)),
-        stop=stop_after_attempt(3),
-        wait=wait_random_exponential(multiplier=0.05, max=0.5),
-        reraise=True,
-    )
-    return retrying(archive.commit, session, tip, turn, embedder)
+    return _RETRYING(archive.commit, session, tip, turn, embedder)
 
 
 def _replacing(

@@ -55,7 +55,7 @@ def messages_in_state(value: Any) -> list[BaseMessage]:
         except (ValueError, TypeError, NotImplementedError):
             continue
     kept = [one for one in messages if not isinstance(one, RemoveMessage)]
-    return [_with_own_fields(one) for one in kept]
+    return [_with_own_fields(one) if one.additional_kwargs else one for one in kept]
 
 
 _CONVERTED_AS_EXTRA = ("invalid_tool_calls", "usage_metadata")
@@ -64,7 +64,7 @@ _CONVERTED_AS_EXTRA = ("invalid_tool_calls", "usage_metadata")
 
 def _with_own_fields(message: BaseMessage) -> BaseMessage:
     extra = message.additional_kwargs
-    if message.type != "ai" or not {*_CONVERTED_AS_EXTRA} <= {*(extra or ())}:
+    if message.type != "ai" or not {*_CONVERTED_AS_EXTRA} <= {*extra}:
         return message
     own = {n: extra[n] for n in _CONVERTED_AS_EXTRA if extra[n] and not getattr(message, n)}
     rest = {name: value for name, value in extra.items() if name not in _CONVERTED_AS_EXTRA}

@@ -278,16 +278,15 @@ def load_turn(
         if view.past.owner == "other" or (tip.id and view.past.tip is None):
             raise SessionNotFoundError(session.thread)
     given = parts, settings, state.get("window"), parts.limit_of(runtime, state)
-    if work is None or work.run.given != given:
-        fences = work.fences if work else fences_of(parts.archive, session, parts.count)
+    run = work.run if work else None
+    if run is None or run.given != given:
+        fences = run.fences if run else fences_of(parts.archive, session, parts.count)
         run = parts.run(runtime.context, given, fences)
-        begun = work or Turn(run, cast("Any", view), EMPTY, room=0, free=0, key=key, began=stamp())
-        work = replace(begun, run=run)
-    if view is not None:
-        work = replace(work, view=view, read_at=now)
-    run, past, packed = work.run, work.view.past, state.get("plan")
-    if work.packed[0] != packed:
-        work = replace(work, packed=(packed, Plan.unpacked(packed)))
+    if work is None:
+        work = Turn(run, cast("Any", view), EMPTY, room=0, free=0, key=key, began=stamp())
+    past, packed, (shown, plan) = (view or work.view).past, state.get("plan"), work.packed
+    if shown != packed:
+        plan = Plan.unpacked(packed)
     report: Mapping[str, Any] = state.get("context_report", {})
     if not report:  # a larger graph that hands over messages alone does not keep it
         events = [event for turn in past.turns([past.until]) for event in turn.events]
@@ -300,12 +299,15 @@ def load_turn(
     space_left = run.room - application.tokens
     return replace(
         work,
+        run=run,
         view=ArchiveView(parts.archive, session, past),
+        read_at=now if view else work.read_at,
         efforts=efforts_of(state),
         room=space_left,
         free=max(_LEAST_FREE, budget - used, int(TURN_SHARE * space_left) // 2),
         used=max(0, used - run.fixed - application.tokens),
-        plan=work.packed[1],
+        plan=plan,
+        packed=(packed, plan),
         application=application,
         todos=open_todos(todos) if todos else "",
     )
