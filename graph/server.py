@@ -6,12 +6,14 @@ something asks for the header `X-Ebbtide`: a page of another site cannot send on
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 import httpx
-from langchain_core.messages import AnyMessage, messages_to_dict
+from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.pregel.remote import RemoteGraph
@@ -19,7 +21,6 @@ from langgraph.types import StateSnapshot
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIStatusError, NotFoundError
 from pydantic import TypeAdapter
-from pydantic_core import to_jsonable_python
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -36,9 +37,9 @@ from ..memory.errors import (
 )
 from ..memory.settings import Settings
 from ..nodes.turn.session import user_of
-from .commands import by_hand, change, look, on_attention
-from .commands.threads import Agent, thread_at
-from .erase.erase import delete_session, delete_user, erase
+from .all_commands import COMMANDS
+from .commands.registry import Command
+from .commands.threads import Agent
 
 Make: TypeAlias = Callable[[RunnableConfig], Awaitable[Agent]]
 """A function that returns the agent of a run, as a server calls it."""
@@ -66,40 +67,19 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class _CommandCall:
-    """A client's call of a command, with the agent and the config that commands take.
+class Call:
+    """What the command of a route is given: the agent, the config, and the assistant's context.
 
-    `context` is that of the assistant that the thread ran with last, None without one.
+    The context is that of the assistant that the thread ran with last, None without one.
     """
 
-    request: Request
     agent: Agent
     config: RunnableConfig
-    context: Mapping[str, Any] | None
+    context: Mapping[str, Any] | None = None
 
-    def run(self, command: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        """Run a command for the thread."""
-        return command(self.agent, self.config, *args, **options)
 
-    def query(self, name: str) -> str:
-        """Return a parameter of the query, "" by default."""
-        return str(self.request.query_params.get(name, ""))
-
-    def chosen(self, **verbs: Any) -> Any:
-        """Return the value of the path's verb; raises `CommandError` for an unknown one."""
-        verb = self.request.path_params["verb"]
-        if verb not in verbs:
-            raise CommandError(f"there is no {verb!r}: use one of {', '.join(verbs)}")
-        return verbs[verb]
-
-    def number(self, name: str, default: int | None = None) -> int | None:
-        """Return a number of the path or the query; raises `SettingsError` for other text."""
-        text = self.request.path_params.get(name, self.query(name))
-        if not text:
-            return default
-        if not text.isdecimal():
-            raise SettingsError(f"{name}: pass a whole number (got {text!r})")
-        return int(text)
+Opened: TypeAlias = Callable[[Request], AbstractAsyncContextManager[Call]]
+"""Opens the agent for a request."""
 
 
 class _ServedAgent:
@@ -183,57 +163,62 @@ class _ServerCheckpoints(BaseCheckpointSaver[str]):
 
 def routes(make: Make) -> list[Route]:
     """Return the routes of an agent's commands, for an application's own `http.app`."""
-    thread = "/ebbtide/threads/{thread_id}"
-    commands: dict[tuple[str, str], Callable[[_CommandCall], Any]] = {
-        ("GET", f"{thread}/context"): _context,
-        ("GET", f"{thread}/messages"): lambda call: call.run(look.messages, call.number("page", 1)),
-        ("GET", f"{thread}/transcript"): _transcript,
-        ("GET", f"{thread}/efforts"): lambda call: call.run(look.efforts),
-        ("GET", f"{thread}/search"): lambda call: call.run(
-            look.search,
-            call.query("query"),
-            also=call.request.query_params.getlist("also"),
-            limit=call.number("limit") or 0,
-            since=call.query("since"),
-            until=call.query("until"),
-        ),
-        ("GET", f"{thread}/stats"): lambda call: call.run(look.stats),
-        ("POST", f"{thread}/undo"): _undo,
-        ("POST", f"{thread}/restore"): _restore,
-        ("POST", f"{thread}/window"): _window,
-        ("POST", f"{thread}/anchor"): lambda call: call.run(
-            change.rebuild_anchor, model=call.query("model") == "true", context=call.context
-        ),
-        ("POST", f"{thread}/efforts/{{verb}}"): _by_hand,
-        ("DELETE", f"{thread}/turns/{{turn}}"): lambda call: call.run(erase, call.number("turn")),
-        ("DELETE", thread): lambda call: call.run(delete_session),
-        ("DELETE", "/ebbtide/user"): _delete_user,
-        ("GET", "/ebbtide/attention"): lambda call: call.run(on_attention.attention),
-        ("GET", "/ebbtide/attention/{verb}"): _memory,
-        ("POST", "/ebbtide/attention/{verb}"): _memory,
-    }
-    return [_route(method, path, make, command) for (method, path), command in commands.items()]
 
-
-def _route(method: str, path: str, make: Make, command: Callable[[_CommandCall], Any]) -> Route:
-    """Return the route of a command; it runs on a worker thread, its errors become answers."""
-
-    async def respond(request: Request) -> Response:
+    @asynccontextmanager
+    async def opened(request: Request) -> AsyncIterator[Call]:
         headers = {k: v for k, v in request.headers.items() if k not in _OF_THE_BODY}
         transport = httpx.ASGITransport(app=request.app)
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://server", headers=headers
+        ) as http:
+            yield await _call(request, make, LangGraphClient(http))
+
+    return [
+        Route(f"/ebbtide/{command.path}", responding(command, opened), methods=[command.method])
+        for command in COMMANDS.values()
+        if command.path
+    ]
+
+
+def responding(command: Command, opened: Opened) -> Callable[[Request], Awaitable[Response]]:
+    """Return the endpoint of a command: it runs on a worker thread, its errors become answers."""
+    fields = command.parameters.model_json_schema()
+
+    async def respond(request: Request) -> Response:
+        query = request.query_params
         try:
-            async with httpx.AsyncClient(
-                transport=transport, base_url="http://server", headers=headers
-            ) as http:
-                call = await _command_call(request, make, LangGraphClient(http))
-                answer = await asyncio.to_thread(command, call)
-                return JSONResponse(to_jsonable_python(answer))
+            async with opened(request) as call:
+                user = {"user_id": user_of(Settings(), call.config["configurable"])}
+                given = {**command.given, **query, **user, **request.path_params}
+                given |= {name: query.getlist(name) for name in query if name in lists}
+                given = {name: value for name, value in given.items() if value != ""}
+                answer = await asyncio.to_thread(
+                    command.answered,
+                    call.agent,
+                    call.config,
+                    call.context,
+                    **command.arguments(given),
+                )
+                return JSONResponse(answer)
         except APIStatusError as error:
             return _refused(error, error.status_code)
         except EbbtideError as error:
             return _refused(error, status_of(error))
 
-    return Route(path, respond, methods=[method])
+    properties = fields.get("properties", {})
+    lists = {name for name, schema in properties.items() if schema.get("type") == "array"}
+    parameters = [
+        {
+            "name": name,
+            "in": "path" if f"{{{name}}}" in command.path else "query",
+            "required": name in fields.get("required", ()),
+            "schema": schema,
+        }
+        for name, schema in properties.items()
+    ]
+    operation = {"summary": command.help, "operationId": command.name, "parameters": parameters}
+    respond.__doc__ = json.dumps(operation)  # where Starlette and LangGraph look for the schema
+    return respond
 
 
 def status_of(error: EbbtideError) -> int:
@@ -245,14 +230,14 @@ def _refused(error: Exception, status: int) -> Response:
     return JSONResponse({"error": type(error).__name__, "detail": str(error)}, status)
 
 
-async def _command_call(request: Request, make: Make, client: LangGraphClient) -> _CommandCall:
+async def _call(request: Request, make: Make, client: LangGraphClient) -> Call:
     """Return the call of a command.
 
     Raises `TurnRunningError` for a change of a busy thread, and what `_check_request` raises.
     """
     chosen = _chosen_user(request)
     metadata: Mapping[str, Any] = {}
-    context: Mapping[str, Any] | None = None
+    context: Mapping[str, Any] = {}
     if "thread_id" in request.path_params:
         chosen["thread_id"] = request.path_params["thread_id"]
         thread = await client.threads.get(chosen["thread_id"])
@@ -261,10 +246,12 @@ async def _command_call(request: Request, make: Make, client: LangGraphClient) -
             raise TurnRunningError(chosen["thread_id"], _turn_in(thread["values"]))
         if "assistant_id" in metadata:
             assistant = await client.assistants.get(metadata["assistant_id"])
-            context = cast("Mapping[str, Any] | None", assistant.get("context") or None)
+            context = cast("Mapping[str, Any]", assistant.get("context") or {})
+    if user := chosen.get("user_id"):
+        context = {**context, "user_id": user}
     config: RunnableConfig = {"configurable": chosen}
     served = _ServedAgent(await make(config), client, metadata)
-    return _CommandCall(request, cast("Agent", served), config, context)
+    return Call(cast("Agent", served), config, context or None)
 
 
 def asking_user(request: Request) -> str:
@@ -309,75 +296,3 @@ def _turn_in(values: Any) -> int:
     memory = values.get("memory") if isinstance(values, Mapping) else None
     turn = memory.get("turn") if isinstance(memory, Mapping) else None
     return turn if isinstance(turn, int) else 0
-
-
-def _transcript(call: _CommandCall) -> dict[str, Any]:
-    """Return a page of messages, and whether there are earlier ones."""
-    limit, before = call.number("limit", look.PAGE), call.number("before")
-    messages, more = call.run(look.transcript, limit=limit, before=before)
-    return {"messages": messages_to_dict(messages), "more": more}
-
-
-def _context(call: _CommandCall) -> dict[str, Any]:
-    """Answer with the next context, as if the user said the query's `message`."""
-    message = call.request.query_params.get("message")
-    context = call.run(look.show_context, message, context=call.context)
-    return {
-        "turn": context.turn,
-        "unfinished": context.unfinished,
-        "total": context.total,
-        "parts": [{"name": p.name, "turn": p.turn, "tokens": p.tokens} for p in context.parts],
-        "messages": messages_to_dict(context.messages),
-        "tools": context.tools,
-        "missing": context.missing,
-    }
-
-
-def _delete_user(call: _CommandCall) -> Any:
-    """Delete the user who calls; raises `SettingsError` if no user is named."""
-    chosen = call.config["configurable"]
-    if not chosen:
-        raise SettingsError("no user is named: pass user_id")
-    return delete_user(call.agent, user_of(Settings(), chosen))
-
-
-def _undo(call: _CommandCall) -> dict[str, Any]:
-    """Undo the last turn; a running one is refused, since the server shows only part of it."""
-    call.run(thread_at).at_rest()
-    return {"turn": call.run(change.undo)}
-
-
-def _restore(call: _CommandCall) -> dict[str, Any]:
-    """Rebuild the thread from the archive, from the query's `branch` if there is one."""
-    call.run(change.restore, branch=call.query("branch") or None)
-    return {"turn": call.run(thread_at).turn}
-
-
-def _window(call: _CommandCall) -> dict[str, Any]:
-    """Set the ambient window of the thread; without a number the settings' one applies."""
-    turns = call.number("turns")
-    call.run(change.set_window, turns)
-    return {"turns": turns}
-
-
-def _by_hand(call: _CommandCall) -> Any:
-    """Run the memory tool that the path names, with arguments from the query."""
-    command, *names = call.chosen(
-        open=(by_hand.open_effort, "effort", "goal"),
-        close=(by_hand.close_effort, "effort"),
-        switch=(by_hand.switch_effort, "effort"),
-        reopen=(by_hand.reopen_effort, "effort"),
-        expand=(by_hand.expand_effort, "effort", "turns"),
-        collapse=(by_hand.collapse_effort, "effort"),
-    )
-    user = call.config["configurable"].get("user_id")
-    context = {**(call.context or {}), "user_id": user} if user else call.context
-    return call.run(command, *map(call.query, names), context=context)
-
-
-def _memory(call: _CommandCall) -> Any:
-    """Explain (GET), suppress, unsuppress or forget (POST) a memory in attention."""
-    changes = (on_attention.suppress, on_attention.unsuppress, on_attention.forget)
-    verbs = (on_attention.explain,) if call.request.method == "GET" else changes
-    command = call.chosen(**{verb.__name__: verb for verb in verbs})
-    return call.run(command, call.query("memory"))

@@ -2,14 +2,18 @@
 
 import base64
 import hashlib
+import json
 import re
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import cache
+from html import escape
 from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader
 
+from ..graph.all_commands import COMMANDS
 from .payload import as_json
 
 _OWN = ("elements.js", "words.js", "figures.js", "views.js", "inspector.js")
@@ -43,7 +47,18 @@ def static(name: str) -> tuple[bytes, str]:
 
 def shell(actions: str = "") -> str:
     """Return the page that fetches its data; with `actions` "on" or "off" it can change it."""
-    return str(_template().render(embedded=False, actions=actions, scripts=SCRIPTS))
+    buttons = [
+        {
+            **asdict(command.action),
+            "path": command.path,
+            "method": command.method,
+            "states": command.states,
+        }
+        for command in COMMANDS.values()
+        if command.action
+    ]
+    page = {"actions": actions, "buttons": escape(json.dumps(buttons)), "scripts": SCRIPTS}
+    return str(_template().render(embedded=False, **page))
 
 
 def standalone(payload: Mapping[str, Any]) -> str:

@@ -8,11 +8,18 @@ On a LangGraph server the server authenticates, and each user sees their own ses
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    ExitStack,
+    asynccontextmanager,
+    suppress,
+)
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
 import anyio
+from langchain_core.runnables import RunnableConfig
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -21,13 +28,16 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from ..graph.server import Make, asking_user, routes
+from ..graph.all_commands import COMMANDS
+from ..graph.commands.threads import Agent, thread_at
+from ..graph.server import HEADER, Call, Make, asking_user, responding, routes
 from ..graph.studio import make_graph
 from ..memory.archive.protocol import Archive
 from ..memory.attention.law import Attention, Explanation, effective
 from ..memory.errors import (
     ArchiveLockedError,
     ArchiveUnavailableError,
+    CommandError,
     EbbtideError,
     RequestError,
     SettingsError,
@@ -37,7 +47,6 @@ from ..memory.search.embeddings import Embedder
 from ..memory.settings import Settings
 from ..memory.turn import ANONYMOUS, Session, Tip
 from . import page, payload, prompts
-from .actions import Opened, action_routes
 
 _HOSTS = ("127.0.0.1", "localhost")
 
@@ -52,6 +61,9 @@ _HEADERS: Mapping[str, str] = {
 }
 
 _Route: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+Opened: TypeAlias = Callable[[str], AbstractContextManager[Agent]]
+"""Opens the agent that has the threads of a user."""
 
 Users: TypeAlias = Callable[[], Sequence[str]]
 """Returns the users whose sessions may be seen."""
@@ -118,9 +130,45 @@ def local_app(inspected: Inspected, token: str, opened: Opened | None = None) ->
 
     routes = [Route("/", entrance), *(Route(f"/{path}", guarded(to)) for path, to in _routes(of))]
     if opened:
-        routes += action_routes(opened, inspected.attending, guarded)
+        opening = _opening(inspected, opened)
+        routes += [
+            Route(
+                "/" + command.path.replace("{thread_id}", "{thread_id:path}"),
+                guarded(responding(command, opening)),
+                methods=[command.method],
+            )
+            for command in COMMANDS.values()
+            if command.action
+        ]
     hosts = Middleware(TrustedHostMiddleware, allowed_hosts=[*_HOSTS], www_redirect=False)
     return Starlette(routes=routes, middleware=[hosts])
+
+
+def _opening(
+    inspected: Inspected, opened: Opened
+) -> Callable[[Request], AbstractAsyncContextManager[Call]]:
+    """Return what opens the agent of `ebbtide chat` for a change by the page."""
+
+    def call(request: Request, stack: ExitStack) -> Call:
+        if HEADER not in request.headers:
+            raise RequestError(f"a change needs the header {HEADER}; nothing was changed")
+        user = inspected.attending(request.query_params.get("user_id", ANONYMOUS)).user
+        thread = request.path_params.get("thread_id")
+        config: RunnableConfig = {"configurable": {"thread_id": thread, "user_id": user}}
+        agent = stack.enter_context(opened(user))
+        if thread and not thread_at(agent, config).has_checkpoints:
+            raise CommandError(
+                f"thread {thread!r} has no checkpoints of `ebbtide chat`: use ebbtide.commands in "
+                "the application that runs it, or the page on its server; nothing was changed"
+            )
+        return Call(agent, config)
+
+    @asynccontextmanager
+    async def opening(request: Request) -> AsyncIterator[Call]:
+        with ExitStack() as stack:
+            yield await asyncio.to_thread(call, request, stack)
+
+    return opening
 
 
 def served_routes(make: Make) -> list[Route]:

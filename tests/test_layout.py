@@ -21,7 +21,6 @@ PACKAGED = sorted(
 OPTIONAL = {
     "graph/server.py",
     "inspector/page.py",
-    "inspector/actions.py",
     "inspector/server.py",
     "memory/archive/vectors.py",
     "memory/attention/redis.py",

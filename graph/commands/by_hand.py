@@ -3,11 +3,12 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 from uuid import uuid4
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.runtime import Runtime
+from pydantic import Field
 
 from ...memory.errors import CommandError
 from ...memory.serialised import clean
@@ -17,6 +18,7 @@ from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.state import TurnState, unpacked
 from ...nodes.turn.updates import tip_of
 from ..build import Node
+from .registry import Action, command
 from .threads import Agent, Thread, channels, newest_config, on_a_thread, resting
 
 
@@ -51,12 +53,12 @@ def _run_by_hand(
         thread.checked("summary")
     call = {"name": f"{verb}_effort", "args": clean(arguments), "id": f"call_{uuid4().hex}"}
 
-    def command(
+    def by_hand(
         state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
     ) -> dict[str, Any]:
         return run_command(state, runtime, parts, call)
 
-    done = thread.rehearse(thread.values, command=Node(thread.parts, command))
+    done = thread.rehearse(thread.values, command=Node(thread.parts, by_hand))
     result: dict[str, Any] = json.loads(done["messages"][-1].text)
     if "error" in result:
         raise CommandError(result["error"])
@@ -81,13 +83,32 @@ def _committed(thread: Thread, waiting: Mapping[str, Any]) -> dict[str, Any]:
     return ended
 
 
+@command(
+    changes=True,
+    slash="/open NAME[: GOAL]",
+    words="([^:]*):?(.*)",
+)
 def open_effort(
-    agent: Agent, config: RunnableConfig, name: str, goal: str = "", *, context: object = None
+    agent: Agent,
+    config: RunnableConfig,
+    name: Annotated[str, Field(alias="effort")],
+    goal: str = "",
+    *,
+    context: object = None,
 ) -> CommandResult:
     """Open an effort and make it active."""
     return _run_by_hand(agent, config, "open", {"name": name, "goal": goal}, context)
 
 
+@command(
+    changes=True,
+    states=("open",),
+    action=Action(
+        "effort",
+        "Conclude it …",
+        "Conclude {effort}? The model summarises it, and the summary takes the place of its turns.",
+    ),
+)
 def close_effort(
     agent: Agent, config: RunnableConfig, effort_id: str | None = None, *, context: object = None
 ) -> CommandResult:
@@ -96,6 +117,7 @@ def close_effort(
     return _run_by_hand(agent, config, "close", arguments, context)
 
 
+@command(changes=True, states=("open",))
 def switch_effort(
     agent: Agent, config: RunnableConfig, effort_id: str = "", *, context: object = None
 ) -> CommandResult:
@@ -103,6 +125,7 @@ def switch_effort(
     return _run_by_hand(agent, config, "switch", {"effort_id": effort_id}, context)
 
 
+@command(changes=True, states=("concluded", "evicted"))
 def reopen_effort(
     agent: Agent, config: RunnableConfig, effort_id: str, *, context: object = None
 ) -> CommandResult:
@@ -110,6 +133,13 @@ def reopen_effort(
     return _run_by_hand(agent, config, "reopen", {"effort_id": effort_id}, context)
 
 
+@command(
+    changes=True,
+    slash="/expand EFFORT [TURNS]",
+    words=r"(.*?)(?:\s+([0-9][0-9,\s–-]*))?",
+    states=("concluded", "evicted"),
+    action=Action("effort", "Expand its log"),
+)
 def expand_effort(
     agent: Agent, config: RunnableConfig, effort_id: str, turns: str = "", *, context: object = None
 ) -> CommandResult:
@@ -117,6 +147,7 @@ def expand_effort(
     return _run_by_hand(agent, config, "expand", {"effort_id": effort_id, "turns": turns}, context)
 
 
+@command(changes=True, states=("expanded",))
 def collapse_effort(
     agent: Agent, config: RunnableConfig, effort_id: str, *, context: object = None
 ) -> CommandResult:

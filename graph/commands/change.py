@@ -27,9 +27,11 @@ from ...nodes.turn.state import TurnState, repacked, updated
 from ...nodes.turn.updates import tip_of
 from ...prompts.loader import render
 from .look import next_context
+from .registry import command
 from .threads import (
     Agent,
     Thread,
+    implements,
     newest_config,
     on_a_thread,
     place_of,
@@ -42,6 +44,11 @@ _log = logging.getLogger("ebbtide.anchor")
 _restore_log = logging.getLogger("ebbtide.archive")
 
 
+@command(
+    changes=True,
+    slash="",
+    answer=lambda _, agent, config: {"turn": thread_at(agent, newest_config(config)).turn},
+)
 def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) -> RunnableConfig:
     """Rebuild the state of a thread from the archive, and return the new config.
 
@@ -95,6 +102,14 @@ def _changeable(agent: Agent, config: RunnableConfig, context: object = None) ->
     return resting(agent, config, context)
 
 
+@command(
+    changes=True,
+    path="threads/{thread_id}/window",
+    slash="/context window N",
+    answer=lambda _, agent, config: {
+        "turns": thread_at(agent, newest_config(config)).state.get("window")
+    },
+)
 def set_window(agent: Agent, config: RunnableConfig, turns: int | None) -> None:
     """Set how many ambient turns the context of this thread shows.
 
@@ -118,6 +133,7 @@ def set_window(agent: Agent, config: RunnableConfig, turns: int | None) -> None:
     thread.place.write(config, thread.changed(window=window))
 
 
+@command(changes=True, answer=lambda turn, *_: {"turn": turn})
 def undo(agent: Agent, config: RunnableConfig) -> int:
     """Go back to the state before the last turn or command.
 
@@ -128,6 +144,8 @@ def undo(agent: Agent, config: RunnableConfig) -> int:
     no older checkpoint.
     """
     thread, older = thread_at(agent, config), agent.get_state(config)
+    if not (thread.place.saver and implements(thread.place.saver, "put")):
+        thread.at_rest()  # a server shows only part of an unfinished turn
     undoes_command = _ends_with_command(thread)
     if thread.is_older or not (thread.turn or undoes_command):
         raise CommandError("there is no turn to undo")
@@ -206,6 +224,7 @@ class Rebuilt:
     source: Literal["block", "model", "none"]
 
 
+@command(changes=True, path="threads/{thread_id}/anchor", slash="/context rebuild [--model]")
 def rebuild_anchor(
     agent: Agent, config: RunnableConfig, *, model: bool = False, context: object = None
 ) -> Rebuilt:

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage, messages_to_dict
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import START
 from langgraph.runtime import Runtime
+from pydantic.json_schema import SkipJsonSchema
 
 from ...memory.archive.protocol import Finding as Finding  # noqa: PLC0414 (exported as well)
 from ...memory.context.budget import Part as Part  # noqa: PLC0414 (exported with the commands)
@@ -36,6 +37,7 @@ from ...nodes.turn.turn import left_rounds, put_back
 from ...nodes.turn.updates import tip_of
 from ...prompts.loader import render
 from ..build import MemoryGraph, Node
+from .registry import command
 from .threads import Agent, Thread, newest_config, on_a_thread, thread_at
 
 PAGE = 20
@@ -65,6 +67,7 @@ class TurnPage:
     pages: int
 
 
+@command()
 def messages(agent: Agent, config: RunnableConfig, page: int = 1) -> TurnPage:
     """List the turns of this branch, 20 on a page, newest first.
 
@@ -88,6 +91,7 @@ def messages(agent: Agent, config: RunnableConfig, page: int = 1) -> TurnPage:
     return TurnPage(tuple(map(_turn_line, reversed(turns))), page, pages)
 
 
+@command(path="", slash="")
 def verify(agent: Agent, config: RunnableConfig) -> tuple[Finding, ...]:
     """Check a thread's session in the archive, see `ebbtide archive verify`.
 
@@ -116,11 +120,17 @@ def _turn_line(turn: StoredTurn) -> TurnLine:
     return TurnLine(turn.number, turn.efforts, turn.at, said, turn.status)
 
 
+@command()
 def efforts(agent: Agent, config: RunnableConfig) -> Mapping[str, Any]:
     """List the efforts, like the tool `effort_status`: `efforts`, and `more` if there are more."""
     return effort_status(_work(thread_at(agent, config)))[1]
 
 
+@command(
+    slash="",
+    given={"limit": PAGE},
+    answer=lambda page, *_: {"messages": messages_to_dict(page[0]), "more": page[1]},
+)
 def transcript(
     agent: Agent,
     config: RunnableConfig,
@@ -201,6 +211,7 @@ def _shown_turns(
     return marked
 
 
+@command(slash="/search WORDS")
 def search(  # noqa: PLR0913 (the arguments of the tool)
     agent: Agent,
     config: RunnableConfig,
@@ -248,6 +259,7 @@ def _check(texts: Mapping[str, Any], also: Any, limit: Any) -> None:
         raise CommandError(f"limit must be a number of 0 or more, got {limit!r}")
 
 
+@command()
 def stats(agent: Agent, config: RunnableConfig) -> Report:
     """Return the metrics of this branch."""
     thread = thread_at(agent, config)
@@ -289,14 +301,32 @@ class ShownContext:
         return sum(part.tokens for part in self.parts)
 
 
+def _shown(context: ShownContext) -> dict[str, Any]:
+    """Return what JSON has of a context."""
+    return {
+        "turn": context.turn,
+        "unfinished": context.unfinished,
+        "total": context.total,
+        "parts": [{"name": p.name, "turn": p.turn, "tokens": p.tokens} for p in context.parts],
+        "messages": messages_to_dict(context.messages),
+        "tools": context.tools,
+        "missing": context.missing,
+    }
+
+
 class _Looking(AgentState, total=False):
     parts: tuple[Part, ...]
 
 
+@command(
+    path="threads/{thread_id}/context",
+    slash="/context show [MESSAGE]",
+    answer=lambda context, *_: _shown(context),
+)
 def show_context(
     agent: Agent,
     config: RunnableConfig,
-    message: str | BaseMessage | None = None,
+    message: str | SkipJsonSchema[BaseMessage] | None = None,
     *,
     context: object = None,
 ) -> ShownContext:

@@ -7,9 +7,11 @@ from ...memory.errors import CommandError
 from ...memory.memories import UserMemories
 from ...memory.turn import Session
 from ...nodes.turn.session import user_of
+from .registry import Action, command
 from .threads import Agent, on_a_thread, place_of
 
 
+@command(path="attention", slash="/attention")
 def attention(agent: Agent, config: RunnableConfig) -> tuple[Explanation, ...]:
     """Return the memories in the user's attention, strongest first, then the suppressed ones.
 
@@ -19,6 +21,7 @@ def attention(agent: Agent, config: RunnableConfig) -> tuple[Explanation, ...]:
     return _of(agent, config).in_attention()
 
 
+@command(path="attention/explain", slash="/attention explain MEMORY")
 def explain(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
     """Return why a memory is in attention or not, and when it will fade.
 
@@ -27,6 +30,13 @@ def explain(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation
     return _of(agent, config).explain(memory_id)
 
 
+@command(
+    changes=True,
+    path="attention/suppress",
+    slash="/attention suppress MEMORY",
+    states=("attended",),
+    action=Action("memory", "Suppress"),
+)
 def suppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
     """Take a memory out of attention until `unsuppress`, and return its `Explanation`.
 
@@ -35,6 +45,13 @@ def suppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanatio
     return _of(agent, config).suppress(memory_id)
 
 
+@command(
+    changes=True,
+    path="attention/unsuppress",
+    slash="/attention unsuppress MEMORY",
+    states=("suppressed",),
+    action=Action("memory", "Unsuppress"),
+)
 def unsuppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
     """Undo `suppress`, and return the memory's `Explanation`.
 
@@ -43,6 +60,16 @@ def unsuppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanat
     return _of(agent, config).unsuppress(memory_id)
 
 
+@command(
+    changes=True,
+    path="attention/forget",
+    slash="/attention forget MEMORY",
+    action=Action(
+        "memory",
+        "Forget …",
+        "Forget {memory}? It leaves the attention of this user for good; its session stays.",
+    ),
+)
 def forget(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
     """Delete a memory, and return its `Explanation` as it was.
 

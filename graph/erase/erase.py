@@ -27,6 +27,7 @@ from ...nodes.turn.langchain_messages import stored_messages
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.state import AgentState, TurnState, repacked, unpacked, updated
 from ...nodes.turn.updates import tip_of
+from ..commands.registry import Action, command
 from ..commands.threads import (
     Agent,
     Place,
@@ -81,6 +82,18 @@ class DeletionReport:
     not_erased: tuple[str, ...] = ()
 
 
+@command(
+    changes=True,
+    method="DELETE",
+    path="threads/{thread_id}/turns/{turn}",
+    slash="/message remove TURN [--yes]",
+    action=Action(
+        "turn",
+        "Erase this turn …",
+        "Erase turn {turn} for good? It leaves the archive, the memories and the checkpoints, and "
+        "cannot be brought back.",
+    ),
+)
 def erase(
     agent: Agent, config: RunnableConfig, turn: int, *, branch: str | None = None
 ) -> ErasureReport:
@@ -142,6 +155,7 @@ def _end_of(archive: Archive, session: Session, branch: str, turn: int) -> Tip:
     return tip_named(archive, session, branch)
 
 
+@command(changes=True, method="DELETE", path="threads/{thread_id}", slash="")
 def delete_session(agent: Agent, config: RunnableConfig) -> DeletionReport:
     """Delete the turns, memories and checkpoints of a thread for good.
 
@@ -168,6 +182,7 @@ def delete_session(agent: Agent, config: RunnableConfig) -> DeletionReport:
     return DeletionReport(sessions, tuple(dict.fromkeys(not_erased)))
 
 
+@command(changes=True, method="DELETE", path="user", slash="")
 def delete_user(agent: Agent, user_id: str) -> DeletionReport:
     """Delete all sessions and memories of a user for good, as `delete_session` does.
 

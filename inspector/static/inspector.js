@@ -63,16 +63,24 @@ async function promptAt(at, number, call) {
 const choice = document.body.dataset.actions;  // "on", "off" until they are chosen, or "" for none
 let acting = choice === "on";
 
-const action = (label, run, at) => (acting && !at.tip ? make("button", { type: "button", class: label.endsWith("…") ? "danger" : null, onclick: run }, label) : null);
+const buttons = JSON.parse(document.body.dataset.buttons || "[]");
+
+// The buttons of the commands beside a turn, an effort or a memory in its state.
+function actions(beside, values, at, state = null) {
+  const shown = acting && !at.tip ? buttons.filter((one) => one.beside === beside && (!one.states.length || one.states.includes(state))) : [];
+  return shown.map((one) => make("button", { type: "button", class: one.question ? "danger" : null, onclick: () => act(one, values) }, one.label));
+}
+
+const filled = (text, values, as = (value) => value) => text.replace(/{(\w+)}/g, (_, name) => as(values[name]));
 
 // Change something; a change that cannot be undone is asked about first.
-async function act(method, path, values, confirm = null) {
-  if (confirm && !(await asked(confirm.question, confirm.yes))) return;
+async function act({ method, path, question, label }, values) {
+  if (question && !(await asked(filled(question, values), label.split(" ")[0]))) return;
   notice.textContent = "Working …";
-  const query = queryOf({ ...values, user_id: place().user });
+  const query = queryOf({ ...values, thread_id: null, user_id: place().user });
   let told;
   try {
-    const answer = await fetch(`${path}?${query}`, { method, headers: { "X-Ebbtide": "1" } });
+    const answer = await fetch(`${filled(path, values, encodeURIComponent)}?${query}`, { method, headers: { "X-Ebbtide": "1" } });
     const body = await answer.json().catch(() => ({}));
     told = answer.ok ? done(body) : `Nothing was changed: ${(body.detail || answer.statusText).replace(/[;,]? *nothing was changed\.?$/i, "")}`;
   } catch (error) {

@@ -235,8 +235,6 @@ async function turnView(at) {
   const whys = turn.calls.filter((call) => call.why).map((call) => ["the plan", `changed: ${whyOf(call)}`]);
   const lines = [...whys, ...turn.events.map(happened), ...turn.mentions.map((event) => [event.effort, `counted as mentioned: ${counted(event)}`])];
   const question = turn.messages.find((message) => message.type === "human")?.text;
-  const erase = action("Erase this turn …", () => act("DELETE", `threads/${encodeURIComponent(data.session.thread)}/turns/${number}`, {},
-    { question: `Erase turn ${number} for good? It leaves the archive, the memories and the checkpoints, and cannot be brought back.`, yes: "Erase" }), at);
   return [patterns(STATES), make("h2", {}, `Turn ${turn.turn}`),
     quiet(`${day(turn.at)} UTC · ${turn.status} · ${turn.efforts.length ? `effort ${turn.efforts.join(", ")}` : "no effort"}`),
     question ? make("blockquote", {}, clipped(question, 280)) : null, chooser(data, at, number),
@@ -245,7 +243,7 @@ async function turnView(at) {
       make("div", { class: "beside" }, make("h2", {}, "What happened"),
         lines.length ? make("ul", { class: "events" }, lines.map(([name, text]) => make("li", {}, make("b", {}, nameOf(data, at, name)), ` ${text}`))) : quiet("Nothing changed in the memory."),
         make("h2", {}, "In the prompt afterwards"), standingTable(data, at, turn.standing || {}),
-        make("h2", {}, "What was said"), turn.messages.map(messageOf), erase),
+        make("h2", {}, "What was said"), turn.messages.map(messageOf), actions("turn", { thread_id: data.session.thread, turn: number }, at)),
       make("div", {}, make("h2", {}, "What was sent"), prompts))];
 }
 
@@ -270,10 +268,6 @@ async function historyOf(data, at, effort) {
 async function effortDetail(data, at, effort) {
   const mentions = usesOf(data, effort).map((use) => [turnLink(at, use.turn), use.why]).reverse();
   const state = effort.changes.at(-1).state;
-  const path = (verb) => `threads/${encodeURIComponent(data.session.thread)}/efforts/${verb}`;
-  const close = action("Conclude it …", () => act("POST", path("close"), { effort: effort.id },
-    { question: `Conclude ${effort.id}? The model summarises it, and the summary takes the place of its turns.`, yes: "Conclude" }), at);
-  const expand = action("Expand its log", () => act("POST", path("expand"), { effort: effort.id }), at);
   return make("section", { class: "panel chosen" }, make("h2", {}, effort.id),
     make("p", { class: "answer" }, whyNow(data, effort, entryOf(data.standing, effort.id))),
     effort.summary ? make("p", {}, make("b", {}, "Summary: "), effort.summary) : null,
@@ -281,7 +275,7 @@ async function effortDetail(data, at, effort) {
     make("h3", {}, "Why it came and went"),
     table(`What happened to ${effort.id}`, ["Turn", "Since then", "What happened", "Because, or what was said"], await historyOf(data, at, effort), { hidden: true, wide: true, stacked: true }),
     mentions.length ? folded(`${mentions.length} ${mentions.length === 1 ? "turn" : "turns"} that mentioned or used it, and why each counted`, () => table(`Mentions of ${effort.id}`, ["Turn", "Why it counted"], mentions, { hidden: true, wide: true })) : null,
-    make("div", { class: "controls" }, state === "open" ? close : state === "expanded" ? null : expand));
+    make("div", { class: "controls" }, actions("effort", { thread_id: data.session.thread, effort: effort.id }, at, state)));
 }
 
 async function effortsView(at) {
@@ -448,9 +442,7 @@ async function memoriesView(at) {
   const { memories, threshold } = await fetched("memories", { user: at.user });
   const rows = memories.map((memory) => [memory.id, clipped(memory.text), attentionOf(memory),
     memory.effective.toFixed(1), `${memory.base}, ${memory.days.toFixed(1)} days old, ${memory.accesses} ${memory.accesses === 1 ? "access" : "accesses"}`,
-    memory.fades ? day(memory.fades).slice(0, 10) : "never", ...(acting ? [make("span", { class: "controls" },
-      action(memory.suppressed ? "Unsuppress" : "Suppress", () => act("POST", `attention/${memory.suppressed ? "unsuppress" : "suppress"}`, { memory: memory.id }), at),
-      action("Forget …", () => act("POST", "attention/forget", { memory: memory.id }, { question: `Forget ${memory.id}? It leaves the attention of this user for good; its session stays.`, yes: "Forget" }), at))] : [])]);
+    memory.fades ? day(memory.fades).slice(0, 10) : "never", ...(acting ? [make("span", { class: "controls" }, actions("memory", { memory: memory.id }, at, memory.suppressed ? "suppressed" : "attended"))] : [])]);
   return [make("h2", {}, "Memories across sessions"), quiet("What the sessions of this user left. A memory that nobody uses loses a hundredth of its base a day, and is not shown below the threshold; search finds it still."),
     ...(rows.length ? [...attentionFigure(memories, threshold), table("Memories of this user: in attention, the strongest first, then suppressed", ["Memory", "Text", "State", "Attention now", "Base, age and use", "Fades", ...(acting ? ["Change"] : [])], rows, { wide: true, stacked: true })]
       : [make("p", {}, at.user ? "This user has no memories across sessions." : "Sessions without a user have no memories across sessions.")])];
