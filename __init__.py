@@ -4,7 +4,7 @@ import sys
 
 import lazy_loader
 
-from .graph import commands
+from .graph import all_commands as commands
 from .memory import attention
 
 __version__ = "0.1.0"

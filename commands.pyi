@@ -1,3 +1,8 @@
-from .graph.commands import *  # noqa: F403 (its __all__ says what)
+from .graph.commands.by_hand import *
+from .graph.commands.change import *
+from .graph.commands.look import *
+from .graph.commands.on_attention import *
+from .graph.commands.registry import COMMANDS as COMMANDS
+from .graph.erase.erase import *
 
-__all__: list[str]  # noqa: PYI035 (made of the imports there)
+__all__: list[str]  # noqa: PYI035 (made of the registry)

@@ -2,9 +2,9 @@
 
 import os
 import re
+import sqlite3
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
-from difflib import get_close_matches
 from typing import Annotated, TextIO, TypeAlias
 
 import typer
@@ -16,8 +16,9 @@ from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.utils import is_dumb_terminal
 from rich.console import Console
 
+from ..graph.commands.threads import on_a_thread
 from ..memory.errors import CommandError, NotAdoptedError, SessionNotFoundError, SettingsError
-from .chat_commands import COMMANDS, COMPLETED, with_efforts
+from .chat_commands import OWN, arguments, completions, help_page, page_of, parsed, question, usages
 from .conversation import Conversation, conversation
 from .home import Compressing, ConfigFile, Embedding, Extracting, Root, Thread, User, configured
 from .printable import in_line, one_line
@@ -154,25 +155,34 @@ class _Dialogue:
 
     def _execute(self, line: str) -> None:
         """Run a command, after a question if it destroys something; raises `CommandError`."""
-        name, *arguments = line.split(maxsplit=1)
-        words = arguments[0] if arguments else ""  # the line has no white space at its end
-        entry = COMMANDS.get(name)
-        if entry is None:
-            matches = get_close_matches(name, COMMANDS, n=1)
-            suggestion = f"did you mean {matches[0]}? " if matches else ""
-            hint = "To send such a line as a message, begin it with a space"
-            raise CommandError(f"{name} is no command here; {suggestion}/help lists them. {hint}")
-        if not words and re.match(r"/\w+ [A-Z]", entry.usage):  # a word that is not in brackets
-            raise CommandError(f"write {entry.usage}")
-        if entry.bare and words:
-            raise CommandError(f"{name} takes no argument, got {words!r}")
-        if entry.warning:
-            words, agreed, _ = words.partition(_AGREED)
-            if not agreed and not self._agrees(f"{name} {words}", entry.warning(self._talk, words)):
-                self._screen.notice("Nothing was changed.")
-                return
-        is_long = bool(entry.paged) and words.startswith(entry.paged)
-        self._screen.pages(entry.run(self._talk, words), long=is_long)
+        talk, screen = self._talk, self._screen
+        if (own := line.split(maxsplit=1)[0]) in OWN:
+            if own == "/quit":
+                raise EOFError
+            if screen.as_json:
+                screen.data(usages())
+            else:
+                screen.pages(help_page(), long=False)
+            return
+        command, words = parsed(line)
+        destroys, agreed = command.method == "DELETE", words.endswith(_AGREED)
+        given = arguments(command, words.removesuffix(_AGREED) if destroys else words)
+        if destroys and not agreed and not self._agrees(line, question(talk, command, given)):
+            screen.notice("Nothing was changed.")
+            return
+        try:
+            if screen.as_json:
+                screen.data(talk.command(on_a_thread(command.answered), **given))
+            else:
+                result = talk.command(command.asynchronous, **given)
+                is_long = command.name == "show_context"
+                screen.pages(page_of(talk, command, result, given), long=is_long)
+        except (KeyboardInterrupt, OSError, sqlite3.Error):
+            if destroys:
+                screen.notice(f"It may be done in part: {line} finishes it.", "yellow")
+            raise
+        if destroys:
+            talk.history.unlink(missing_ok=True)  # arrow up would bring the turn's words back
 
     def _agrees(self, command: str, warning: str) -> bool:
         """Ask a question; raises `CommandError` where nobody can answer it."""
@@ -235,7 +245,7 @@ def _terminal_reader(talk: Conversation) -> _ReadLine:
     )
 
     def read() -> str | None:
-        words = [*COMPLETED, *with_efforts(talk.effort_names())]
+        words = completions(talk.effort_names())
         # Without control of the cursor a completion would print the line again and again.
         completer = None if is_dumb_terminal() else WordCompleter(words, sentence=True)
         prompt = FormattedText([("ansicyan bold", "> ")])

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from ..graph.all_commands import COMMANDS
 from ..graph.config import NAMES, Keys, load
 from ..memory.archive.protocol import Archive
 from ..memory.attention.law import Explanation
@@ -334,24 +335,13 @@ def _memory_command(function: Callable[[UserMemories, str], Explanation]) -> Cal
     return command
 
 
-_EXPLAIN = "Show why a memory is in attention, and when it fades."
-_SUPPRESS = "Take a memory out of attention; search still finds it."
-
-attention.command("explain", help=_EXPLAIN)(_memory_command(UserMemories.explain))
-attention.command("suppress", help=_SUPPRESS)(_memory_command(UserMemories.suppress))
-attention.command("unsuppress", help="Undo a suppression.")(
-    _memory_command(UserMemories.unsuppress)
-)
-
-
-@attention.command()
-def forget(
-    memory_id: MemoryId, root: Root = None, user: RequiredUser = None, config: ConfigFile = None
-) -> None:
-    """Delete a memory; the turns of its session stay, and search still finds them."""
-    with configured(root, user, config).attention() as memories:
-        memory = memories.delete(memory_id)
-    typer.echo(f"forgot {in_line(memory.id)}")
+for _name, _function in {
+    "explain": UserMemories.explain,
+    "suppress": UserMemories.suppress,
+    "unsuppress": UserMemories.unsuppress,
+    "forget": UserMemories.delete,
+}.items():
+    attention.command(_name, help=COMMANDS[_name].help)(_memory_command(_function))
 
 
 def attention_table(memories: Iterable[Explanation]) -> Table | Text:

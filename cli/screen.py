@@ -1,6 +1,5 @@
 """The terminal: turns while they run, banners, tables that fit; and answers alone in a pipe."""
 
-import io
 import json
 import os
 import re
@@ -101,6 +100,9 @@ def _cost(usage: Mapping[str, Mapping[str, Any]]) -> Cost:
 class Screen:
     """Shows turns at a terminal: answers as Markdown, banners, the context and what it cost."""
 
+    as_json = False
+    """Whether results of commands are printed as data."""
+
     def __init__(
         self, console: Console, budget: int, prices: Sequence[float] | None = None
     ) -> None:
@@ -169,6 +171,10 @@ class Screen:
             for part in parts:
                 self.page(part)
 
+    def data(self, result: Any) -> None:
+        """Print the result of a command as one line of JSON."""
+        typer.echo(json.dumps({"result": result}))
+
     def _paging(self) -> AbstractContextManager[Any]:
         """Show pages that are longer than the terminal in the user's pager, meanwhile."""
         os.environ.setdefault("LESS", "FRX")  # as git does: colours, and a short page just printed
@@ -205,10 +211,8 @@ class Pipe(Screen):
         self, console: Console, prices: Sequence[float] | None = None, *, as_json: bool
     ) -> None:
         """Print to `console`, as JSON or as text."""
-        if as_json:  # no line of a command's output breaks at the width of a terminal
-            console = Console(file=io.StringIO(), width=_UNBOUNDED, highlight=False)
         super().__init__(console, 0, prices)
-        self._as_json = as_json
+        self.as_json = as_json
         self._values: Mapping[str, Any] = {}
 
     def show(self, mode: str, event: Any) -> None:
@@ -227,7 +231,7 @@ class Pipe(Screen):
         if not messages or not isinstance(messages[-1], AIMessage):
             return  # the turn is not finished
         answer = messages[-1].text
-        if self._as_json:
+        if self.as_json:
             names = ("turn", "banners", "references", "context_report")
             shown = {name: memory[name] for name in names if name in memory}
             if spent:
@@ -238,19 +242,10 @@ class Pipe(Screen):
         else:
             typer.echo(printable(answer))
 
-    def pages(self, parts: Iterable[RenderableType], *, long: bool) -> None:
-        """Print the parts of a command's page as they are, or as one line of JSON."""
-        if not self._as_json:
-            super().pages(parts, long=long)
-            return
-        with self.console.capture() as captured:
-            super().pages(parts, long=long)
-        typer.echo(json.dumps({"output": captured.get()}))
-
     def error(self, text: str) -> None:
         """Print an error on stderr, and where JSON is printed, as a line of it."""
         super().error(text)
-        if self._as_json:
+        if self.as_json:
             typer.echo(json.dumps({"error": text}))
 
     def _paging(self) -> AbstractContextManager[Any]:

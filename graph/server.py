@@ -50,6 +50,15 @@ _MESSAGES: TypeAdapter[list[AnyMessage]] = TypeAdapter(list[AnyMessage])
 _OF_THE_BODY = {"content-length", "content-type", "host", "transfer-encoding"}
 """Headers of one request that are not passed on: its body is not sent again."""
 
+Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+HEADERS: Mapping[str, str] = {
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
+"""Headers of all answers."""
+
 HEADER = "X-Ebbtide"
 """A header that forms and simple requests of browsers cannot have; any value will do."""
 
@@ -180,30 +189,21 @@ def routes(make: Make) -> list[Route]:
     ]
 
 
-def responding(command: Command, opened: Opened) -> Callable[[Request], Awaitable[Response]]:
-    """Return the endpoint of a command: it runs on a worker thread, its errors become answers."""
+def responding(command: Command, opened: Opened) -> Endpoint:
+    """Return the endpoint of a command, which runs on a worker thread."""
     fields = command.parameters.model_json_schema()
 
     async def respond(request: Request) -> Response:
         query = request.query_params
-        try:
-            async with opened(request) as call:
-                user = {"user_id": user_of(Settings(), call.config["configurable"])}
-                given = {**command.given, **query, **user, **request.path_params}
-                given |= {name: query.getlist(name) for name in query if name in lists}
-                given = {name: value for name, value in given.items() if value != ""}
-                answer = await asyncio.to_thread(
-                    command.answered,
-                    call.agent,
-                    call.config,
-                    call.context,
-                    **command.arguments(given),
-                )
-                return JSONResponse(answer)
-        except APIStatusError as error:
-            return _refused(error, error.status_code)
-        except EbbtideError as error:
-            return _refused(error, status_of(error))
+        async with opened(request) as call:
+            user = {"user_id": user_of(Settings(), call.config["configurable"])}
+            given = {**command.given, **query, **user, **request.path_params}
+            given |= {name: query.getlist(name) for name in query if name in lists}
+            known = command.arguments({k: value for k, value in given.items() if value != ""})
+            answer = await asyncio.to_thread(
+                command.answered, call.agent, call.config, call.context, **known
+            )
+        return JSONResponse(answer, headers=HEADERS)
 
     properties = fields.get("properties", {})
     lists = {name for name, schema in properties.items() if schema.get("type") == "array"}
@@ -217,24 +217,30 @@ def responding(command: Command, opened: Opened) -> Callable[[Request], Awaitabl
         for name, schema in properties.items()
     ]
     operation = {"summary": command.help, "operationId": command.name, "parameters": parameters}
-    respond.__doc__ = json.dumps(operation)  # where Starlette and LangGraph look for the schema
+    endpoint = answering(respond)
+    endpoint.__doc__ = json.dumps(operation)  # where Starlette and LangGraph look for the schema
+    return endpoint
+
+
+def answering(endpoint: Endpoint) -> Endpoint:
+    """Return an endpoint whose errors become answers."""
+
+    async def respond(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except (APIStatusError, EbbtideError, LookupError) as error:
+            status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+            if isinstance(error, APIStatusError):
+                status = error.status_code
+            detail = str(error).encode(errors="replace").decode()
+            body = {"error": type(error).__name__, "detail": detail}
+            return JSONResponse(body, status, headers=HEADERS)
+
     return respond
 
 
-def status_of(error: EbbtideError) -> int:
-    """Return the HTTP status of an error."""
-    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
-
-
-def _refused(error: Exception, status: int) -> Response:
-    return JSONResponse({"error": type(error).__name__, "detail": str(error)}, status)
-
-
 async def _call(request: Request, make: Make, client: LangGraphClient) -> Call:
-    """Return the call of a command.
-
-    Raises `TurnRunningError` for a change of a busy thread, and what `_check_request` raises.
-    """
+    """Return the call of a command; raises `TurnRunningError` for a change of a busy thread."""
     chosen = _chosen_user(request)
     metadata: Mapping[str, Any] = {}
     context: Mapping[str, Any] = {}
@@ -255,29 +261,21 @@ async def _call(request: Request, make: Make, client: LangGraphClient) -> Call:
 
 
 def asking_user(request: Request) -> str:
-    """Return who asks: the user whom the server authenticated, else `user_id`, else nobody's id.
-
-    Raises `SettingsError` if the server does not say, and what `_check_request` raises.
-    """
+    """Return who asks: the user whom the server authenticated, else `user_id`, else nobody's id."""
     return user_of(Settings(), _chosen_user(request))
 
 
 def _chosen_user(request: Request) -> dict[str, Any]:
-    """Return the user of a request as a config names one."""
+    """Return the user of a request as a config names one.
+
+    Raises `SettingsError` if the server does not say who asks, and `RequestError` for a change
+    without our header, and for another user's id.
+    """
     if "user" not in request.scope:
         raise SettingsError(
             "this route is not authenticated: set http.enable_custom_route_auth to true in "
             "langgraph.json"
         )
-    _check_request(request)
-    if request.user.is_authenticated:
-        return {"langgraph_auth_user": request.user}
-    user_id = request.query_params.get("user_id")
-    return {"user_id": user_id} if user_id else {}
-
-
-def _check_request(request: Request) -> None:
-    """Raise `RequestError` for a change without our header, and for another user's id."""
     if request.method not in {"GET", "HEAD"} and HEADER not in request.headers:
         raise RequestError(
             f"{request.method} {request.url.path} has no header {HEADER}, so it may come from "
@@ -289,6 +287,10 @@ def _check_request(request: Request) -> None:
             f"user_id is {named[-1]!r}, but you are {request.user.identity!r}: leave it out, the "
             "server knows who asks; nothing was changed"
         )
+    if request.user.is_authenticated:
+        return {"langgraph_auth_user": request.user}
+    user_id = request.query_params.get("user_id")
+    return {"user_id": user_id} if user_id else {}
 
 
 def _turn_in(values: Any) -> int:

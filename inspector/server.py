@@ -25,12 +25,22 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from ..graph.all_commands import COMMANDS
 from ..graph.commands.threads import Agent, thread_at
-from ..graph.server import HEADER, Call, Make, asking_user, responding, routes
+from ..graph.server import (
+    HEADER,
+    HEADERS,
+    Call,
+    Endpoint,
+    Make,
+    answering,
+    asking_user,
+    responding,
+    routes,
+)
 from ..graph.studio import make_graph
 from ..memory.archive.protocol import Archive
 from ..memory.attention.law import Attention, Explanation, effective
@@ -38,8 +48,8 @@ from ..memory.errors import (
     ArchiveLockedError,
     ArchiveUnavailableError,
     CommandError,
-    EbbtideError,
     RequestError,
+    SessionNotFoundError,
     SettingsError,
 )
 from ..memory.memories import UserMemories
@@ -53,14 +63,6 @@ _HOSTS = ("127.0.0.1", "localhost")
 _AHEAD = 60  # days from now that the curve of a memory goes on
 _DIGITS = 18  # of a number in a request: databases take no longer ones
 _WATCH = 1.0  # seconds between two looks for a new turn
-
-_HEADERS: Mapping[str, str] = {
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-    "Cache-Control": "no-store",
-}
-
-_Route: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 Opened: TypeAlias = Callable[[str], AbstractContextManager[Agent]]
 """Opens the agent that has the threads of a user."""
@@ -86,7 +88,7 @@ class Inspected:
                 for session in self.archive.sessions(known):
                     if payload.encodable(payload.named(session)["name"]) == name:
                         return session
-        raise RequestError(f"session {name!r} not found: choose one of the list")
+        raise SessionNotFoundError(name)
 
     def attending(self, user: str) -> UserMemories:
         """Return the attention of a user; raises `RequestError` for one who may not be seen."""
@@ -109,26 +111,29 @@ def local_app(inspected: Inspected, token: str, opened: Opened | None = None) ->
         del request
         return inspected
 
-    def guarded(route: _Route) -> _Route:
+    def guarded(route: Endpoint) -> Endpoint:
         async def respond(request: Request) -> Response:
             given = request.cookies.get(cookie, "")
             if not secrets.compare_digest(given.encode(), secret.encode()):
-                return _refused("open the address that `ebbtide inspect` printed", 403)
+                raise RequestError("open the address that `ebbtide inspect` printed")
             return await route(request)
 
-        return respond
+        return answering(respond)
 
     async def entrance(request: Request) -> Response:
         given = request.query_params.get("token")
         if given is None:
             return await guarded(_shell("on" if opened else ""))(request)
         if not secrets.compare_digest(given.encode(), token.encode()):
-            return _refused("this token is of another run: open the address printed last", 403)
-        entered = RedirectResponse("/", 303, headers=_HEADERS)
+            raise RequestError("this token is of another run: open the address printed last")
+        entered = RedirectResponse("/", 303, headers=HEADERS)
         entered.set_cookie(cookie, secret, httponly=True, samesite="strict")
         return entered
 
-    routes = [Route("/", entrance), *(Route(f"/{path}", guarded(to)) for path, to in _routes(of))]
+    routes = [
+        Route("/", answering(entrance)),
+        *(Route(f"/{path}", guarded(to)) for path, to in _routes(of)),
+    ]
     if opened:
         opening = _opening(inspected, opened)
         routes += [
@@ -186,25 +191,22 @@ def served_routes(make: Make) -> list[Route]:
             parts.archive, lambda: (user,), parts.settings, parts.attention, parts.embedder
         )
 
-    def checked(route: _Route) -> _Route:
+    def checked(route: Endpoint) -> Endpoint:
         async def respond(request: Request) -> Response:
-            try:
-                asking_user(request)
-            except EbbtideError as error:
-                return _refused(str(error), 403, type(error).__name__)
+            asking_user(request)
             return await route(request)
 
-        return respond
+        return answering(respond)
 
     async def with_slash(request: Request) -> Response:
-        return RedirectResponse(f"ebbtide/?{request.query_params}".rstrip("?"), headers=_HEADERS)
+        return RedirectResponse(f"ebbtide/?{request.query_params}".rstrip("?"), headers=HEADERS)
 
     paths = [("", _shell("off")), *_routes(of)]
     routes = [Route(f"/ebbtide/{path}", checked(to)) for path, to in paths]
     return [Route("/ebbtide", with_slash), *routes]
 
 
-def _routes(of: Callable[[Request], Awaitable[Inspected]]) -> list[tuple[str, _Route]]:
+def _routes(of: Callable[[Request], Awaitable[Inspected]]) -> list[tuple[str, Endpoint]]:
     """Return path and function of what the page loads; `of` returns what a request may see."""
     read: Mapping[str, Callable[[Inspected, Request], Any]] = {
         "api/sessions": lambda seen, _: payload.sessions(seen.archive, seen.users()),
@@ -223,13 +225,10 @@ def _routes(of: Callable[[Request], Awaitable[Inspected]]) -> list[tuple[str, _R
 
     async def live(request: Request) -> Response:
         stopping = anyio.Event()
-        try:
-            events = await _turns(await of(request), request)
-        except EbbtideError as error:
-            return _refused(payload.encodable(str(error)), _status(error), type(error).__name__)
+        events = await _turns(await of(request), request)
         return EventSourceResponse(
             events(stopping),
-            headers=dict(_HEADERS),
+            headers=dict(HEADERS),
             shutdown_event=stopping,
             shutdown_grace_period=1,
         )
@@ -243,44 +242,29 @@ def _routes(of: Callable[[Request], Awaitable[Inspected]]) -> list[tuple[str, _R
 
 def _json(
     function: Callable[[Inspected, Request], Any], of: Callable[[Request], Awaitable[Inspected]]
-) -> _Route:
+) -> Endpoint:
     """Return a route that answers with JSON; it reads the archive on a worker thread."""
 
     async def respond(request: Request) -> Response:
-        try:
-            answer = await asyncio.to_thread(function, await of(request), request)
-        except (EbbtideError, LookupError) as error:
-            return _refused(payload.encodable(str(error)), _status(error), type(error).__name__)
-        return Response(payload.as_json(answer), media_type="application/json", headers=_HEADERS)
+        answer = await asyncio.to_thread(function, await of(request), request)
+        return Response(payload.as_json(answer), media_type="application/json", headers=HEADERS)
 
     return respond
 
 
-def _shell(actions: str) -> _Route:
+def _shell(actions: str) -> Endpoint:
     """Return the route of the page; its actions are "on", "off" until they are chosen, or ""."""
 
     async def respond(_: Request) -> Response:
-        headers = {**_HEADERS, "Content-Security-Policy": page.content_policy()}
+        headers = {**HEADERS, "Content-Security-Policy": page.content_policy()}
         return Response(page.shell(actions), media_type="text/html", headers=headers)
 
     return respond
 
 
 async def _static(request: Request) -> Response:
-    try:
-        content, kind = page.static(request.path_params["name"])
-    except KeyError:
-        return _refused("there is no such file", 404)
-    return Response(content, media_type=kind, headers=_HEADERS)
-
-
-def _refused(detail: str, status: int, name: str = "RequestError") -> Response:
-    return JSONResponse({"error": name, "detail": detail}, status, headers=_HEADERS)
-
-
-def _status(error: Exception) -> int:
-    """Return 503 where the database does not answer now, else 404."""
-    return 503 if isinstance(error, (ArchiveLockedError, ArchiveUnavailableError)) else 404
+    content, kind = page.static(request.path_params["name"])
+    return Response(content, media_type=kind, headers=HEADERS)
 
 
 def _session(inspected: Inspected, request: Request) -> tuple[Archive, Session, Tip | None]:

@@ -196,6 +196,8 @@ def describe(error: ValidationError, names: Sequence[str] = ()) -> str:
         if names and item["type"] == "extra_forbidden":
             use = f"{question} Use" if (question := meant(name, names)) else "use"
             return f"unknown key {name!r}: {use} one of {', '.join(names)}"
+        if item["type"] == "missing":
+            return f"{name} is missing"
         return f"{name}: {item['msg']} (got {item['input']!r})"
 
     return "; ".join(told(dict(item)) for item in error.errors())

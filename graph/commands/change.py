@@ -106,6 +106,7 @@ def _changeable(agent: Agent, config: RunnableConfig, context: object = None) ->
     changes=True,
     path="threads/{thread_id}/window",
     slash="/context window N",
+    given={"turns": None},
     answer=lambda _, agent, config: {
         "turns": thread_at(agent, newest_config(config)).state.get("window")
     },
