@@ -1,8 +1,3 @@
-from .graph.commands.by_hand import *
-from .graph.commands.change import *
-from .graph.commands.look import *
-from .graph.commands.on_attention import *
-from .graph.commands.registry import COMMANDS as COMMANDS
-from .graph.erase.erase import *
+from .graph.all_commands import *
 
 __all__: list[str]  # noqa: PYI035 (made of the registry)

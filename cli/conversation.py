@@ -21,7 +21,7 @@ from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from ..graph.agent import create_memory_agent
-from ..graph.commands.change import arestore
+from ..graph.all_commands import arestore
 from ..graph.commands.threads import place_of
 from ..memory.errors import ArchiveError, SettingsError
 from ..memory.turn import Session

@@ -17,7 +17,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from ..graph.commands.look import astats
+from ..graph.all_commands import astats
 from ..memory.metrics import Report, TurnTokens
 from ..memory.settings import Settings
 from ..memory.turn import Session

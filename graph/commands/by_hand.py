@@ -19,7 +19,7 @@ from ...nodes.turn.state import TurnState, unpacked
 from ...nodes.turn.updates import tip_of
 from ..build import Node
 from .registry import Action, command
-from .threads import Agent, Thread, channels, newest_config, on_a_thread, resting
+from .threads import Agent, channels, newest_config, resting
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,25 +62,20 @@ def _run_by_hand(
     result: dict[str, Any] = json.loads(done["messages"][-1].text)
     if "error" in result:
         raise CommandError(result["error"])
-    memory = _committed(thread, channels(done))["memory"]
-    return CommandResult(memory["turn"], result, tuple(memory["banners"]))
-
-
-def _committed(thread: Thread, waiting: Mapping[str, Any]) -> dict[str, Any]:
-    """Write a state whose command waits, commit it, and return the state after it."""
-    place, node = thread.place, Node(thread.parts, commit_command)
+    waiting, place = channels(done), thread.place
     if place.has_memory:
         place.write(thread.config, dict(waiting))
-    ended = thread.rehearse({**thread.values, **waiting}, commit_command=node)
+    commit = Node(thread.parts, commit_command)
+    ended = thread.rehearse({**thread.values, **waiting}, commit_command=commit)
     if place.has_memory:
         place.write(newest_config(thread.config), channels(ended))
-        return ended
-    # The next run finds the command by the messages before it, or by this note if there are none.
-    tip, archive = tip_of(unpacked(ended)), thread.parts.archive
-    if not tip.turn or archive.load(thread.session).reseed is not None:
-        archive.reseed(thread.session, tip)
-    place.write(thread.config, {})
-    return ended
+    else:  # the next run finds the command by the messages before it, or else by this note
+        tip, archive = tip_of(unpacked(ended)), thread.parts.archive
+        if not tip.turn or archive.load(thread.session).reseed is not None:
+            archive.reseed(thread.session, tip)
+        place.write(thread.config, {})
+    memory = ended["memory"]
+    return CommandResult(memory["turn"], result, tuple(memory["banners"]))
 
 
 @command(
@@ -153,11 +148,3 @@ def collapse_effort(
 ) -> CommandResult:
     """Remove the log of an expanded effort from the context."""
     return _run_by_hand(agent, config, "collapse", {"effort_id": effort_id}, context)
-
-
-aopen_effort = on_a_thread(open_effort)
-aclose_effort = on_a_thread(close_effort)
-aswitch_effort = on_a_thread(switch_effort)
-areopen_effort = on_a_thread(reopen_effort)
-aexpand_effort = on_a_thread(expand_effort)
-acollapse_effort = on_a_thread(collapse_effort)

@@ -23,7 +23,7 @@ from ...memory.turn import StoredTurn, Tip
 from ...memory.view import fences_of, view_at
 from ...nodes.turn.arrivals import Arrival, arrival, new_messages
 from ...nodes.turn.commits import commit_arrival, state_at
-from ...nodes.turn.state import TurnState, repacked, updated
+from ...nodes.turn.state import repacked, updated
 from ...nodes.turn.updates import tip_of
 from ...prompts.loader import render
 from .look import next_context
@@ -33,7 +33,6 @@ from .threads import (
     Thread,
     implements,
     newest_config,
-    on_a_thread,
     place_of,
     resting,
     thread_at,
@@ -158,7 +157,9 @@ def undo(agent: Agent, config: RunnableConfig) -> int:
         if older.next or older_thread.unfinished:  # the thread's first state is before any turn
             precedes = older.parent_config is None and not older.values.get("messages")
         elif undoes_command:
-            precedes = _precedes_command(older_thread.state, thread.state)
+            before, state = older_thread.state, thread.state
+            done = bool(state.get("command")) or tip_of(before) != tip_of(state)
+            precedes = not before.get("command") and done
         else:
             precedes = older_thread.turn < thread.turn
         if precedes:
@@ -196,13 +197,6 @@ def _ends_with_command(thread: Thread) -> bool:
         turn.status == "command" and turn.id == tip.id
         for turn in archive.load(thread.session, tip).commits([tip.turn])
     )
-
-
-def _precedes_command(older: TurnState, state: TurnState) -> bool:
-    """Tell whether a state is older than the command that another one ends with."""
-    if older.get("command"):
-        return False
-    return bool(state.get("command")) or tip_of(older) != tip_of(state)
 
 
 def _archive_unfinished(thread: Thread) -> None:
@@ -251,21 +245,16 @@ def rebuild_anchor(
         except AnswerError as error:
             _log.warning("the model gave no anchor: %s", error)
     new_block = newest(answer)
-    fields = new_block or _newest_block(stored_turns)
+    messages = (message for turn in reversed(stored_turns) for message in reversed(turn.messages))
+    answers = (message.content for message in messages if message.type == "ai")
+    blocks = (newest(answer, complete=True) for answer in answers)
+    fields = new_block or next(filter(None, blocks), None)
     if fields is None:
         return Rebuilt(thread.state.get("anchor", {}), "none")
     anchor = limited(fields, ANCHOR_TOKENS, thread.parts.count)
     if update := thread.changed(anchor=anchor, view=None):
         thread.place.write(config, update)
     return Rebuilt(anchor, "model" if new_block else "block")
-
-
-def _newest_block(turns: Sequence[StoredTurn]) -> dict[str, str] | None:
-    """Return the newest complete state block in the model's answers, None without one."""
-    messages = (message for turn in reversed(turns) for message in reversed(turn.messages))
-    answers = (message.content for message in messages if message.type == "ai")
-    blocks = (newest(answer, complete=True) for answer in answers)
-    return next(filter(None, blocks), None)
 
 
 def _ask_for_anchor(thread: Thread, turns: Sequence[StoredTurn]) -> Asks[str]:
@@ -278,9 +267,3 @@ def _ask_for_anchor(thread: Thread, turns: Sequence[StoredTurn]) -> Asks[str]:
     end = log[fit_end(log, empty.log_room(thread.settings.context_budget, count), count) :]
     answer: str = yield replace(empty, log=fences.around("conversation", end))
     return answer
-
-
-arestore = on_a_thread(restore)
-aset_window = on_a_thread(set_window)
-aundo = on_a_thread(undo)
-arebuild_anchor = on_a_thread(rebuild_anchor)

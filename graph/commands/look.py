@@ -26,7 +26,7 @@ from ...memory.tool_names import MEMORY_TOOLS
 from ...memory.tools.effort_status import effort_status
 from ...memory.tools.search_efforts import search_efforts
 from ...memory.transcript import first_words
-from ...memory.turn import SHORT_ID, Status, StoredTurn
+from ...memory.turn import SHORT_ID, Status
 from ...memory.valid_history import with_own_ids
 from ...memory.view import fences_of
 from ...nodes.assemble_context import working_context
@@ -38,7 +38,7 @@ from ...nodes.turn.updates import tip_of
 from ...prompts.loader import render
 from ..build import MemoryGraph, Node
 from .registry import command
-from .threads import Agent, Thread, newest_config, on_a_thread, thread_at
+from .threads import Agent, Thread, newest_config, thread_at
 
 PAGE = 20
 """Turns on one page."""
@@ -88,7 +88,11 @@ def messages(agent: Agent, config: RunnableConfig, page: int = 1) -> TurnPage:
         raise CommandError(f"there is no page {page!r}: the pages are 1-{pages}")
     newest = last - (page - 1) * PAGE
     turns = thread.view.past.turns(range(max(1, newest - PAGE + 1), newest + 1))
-    return TurnPage(tuple(map(_turn_line, reversed(turns))), page, pages)
+    lines = (
+        TurnLine(one.number, one.efforts, one.at, first_words(one.messages, _SHOWN), one.status)
+        for one in reversed(turns)
+    )
+    return TurnPage(tuple(lines), page, pages)
 
 
 @command(path="", slash="")
@@ -113,11 +117,6 @@ def verify(agent: Agent, config: RunnableConfig) -> tuple[Finding, ...]:
         if tip.id not in named
     )
     return (*archive.verify(session), *unnamed)
-
-
-def _turn_line(turn: StoredTurn) -> TurnLine:
-    said = first_words(turn.messages, _SHOWN)
-    return TurnLine(turn.number, turn.efforts, turn.at, said, turn.status)
 
 
 @command()
@@ -301,19 +300,6 @@ class ShownContext:
         return sum(part.tokens for part in self.parts)
 
 
-def _shown(context: ShownContext) -> dict[str, Any]:
-    """Return what JSON has of a context."""
-    return {
-        "turn": context.turn,
-        "unfinished": context.unfinished,
-        "total": context.total,
-        "parts": [{"name": p.name, "turn": p.turn, "tokens": p.tokens} for p in context.parts],
-        "messages": messages_to_dict(context.messages),
-        "tools": context.tools,
-        "missing": context.missing,
-    }
-
-
 class _Looking(AgentState, total=False):
     parts: tuple[Part, ...]
 
@@ -321,7 +307,12 @@ class _Looking(AgentState, total=False):
 @command(
     path="threads/{thread_id}/context",
     slash="/context show [MESSAGE]",
-    answer=lambda context, *_: _shown(context),
+    answer=lambda context, *_: {
+        **{name: getattr(context, name) for name in ("turn", "unfinished", "total", "tools")},
+        "missing": context.missing,
+        "parts": [{"name": p.name, "turn": p.turn, "tokens": p.tokens} for p in context.parts],
+        "messages": messages_to_dict(context.messages),
+    },
 )
 def show_context(
     agent: Agent,
@@ -350,7 +341,8 @@ def next_context(thread: Thread, message: str | BaseMessage | None = None) -> Sh
     begins = not resumed or thread.turn > thread.state.get("turn", 0)
     values = dict(thread.values)
     if not resumed:
-        values["messages"] = [*values.get("messages", []), _question(message)]
+        said = message if isinstance(message, BaseMessage) else HumanMessage(message or "")
+        values["messages"] = [*values.get("messages", []), said]
     first = {"begin_turn": Node(thread.parts, begin_turn)} if begins else {}
 
     def look(state: _Looking, runtime: Runtime[Settings]) -> dict[str, Any]:
@@ -365,16 +357,3 @@ def next_context(thread: Thread, message: str | BaseMessage | None = None) -> Sh
         counted = "counted as in the last call" if thread.parts.fixed else "known after the first"
         missing = f"the application's prompt and tools, {counted}"
     return ShownContext(turn, parts, thread.parts.schemas, resumed, missing)
-
-
-def _question(message: str | BaseMessage | None) -> BaseMessage:
-    return message if isinstance(message, BaseMessage) else HumanMessage(message or "")
-
-
-amessages = on_a_thread(messages)
-aefforts = on_a_thread(efforts)
-atranscript = on_a_thread(transcript)
-averify = on_a_thread(verify)
-asearch = on_a_thread(search)
-astats = on_a_thread(stats)
-ashow_context = on_a_thread(show_context)

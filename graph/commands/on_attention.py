@@ -8,7 +8,7 @@ from ...memory.memories import UserMemories
 from ...memory.turn import Session
 from ...nodes.turn.session import user_of
 from .registry import Action, command
-from .threads import Agent, on_a_thread, place_of
+from .threads import Agent, place_of
 
 
 @command(path="attention", slash="/attention")
@@ -94,10 +94,3 @@ def _of(agent: Agent, config: RunnableConfig) -> UserMemories:
     if stored is None:
         raise nobody()
     return UserMemories(parts.archive, session.user, stored)
-
-
-aattention = on_a_thread(attention)
-aexplain = on_a_thread(explain)
-asuppress = on_a_thread(suppress)
-aunsuppress = on_a_thread(unsuppress)
-aforget = on_a_thread(forget)

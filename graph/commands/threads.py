@@ -201,21 +201,16 @@ def place_of(agent: Agent) -> Place:
         )
     graphs: Iterable[tuple[str, Any]] = chain([("", agent)], agent.get_subgraphs(recurse=True))
     for path, graph in graphs:
-        if memory := _memory_of(graph):
-            return Place(agent, path, graph, memory)
+        builder = getattr(graph, "builder", None)
+        if isinstance(builder, MemoryGraph):
+            return Place(agent, path, graph, builder)
+        # The middleware of an agent is found as the owner of its hooks.
+        nodes: Mapping[str, Any] = getattr(builder, "nodes", {})
+        for hook in (getattr(node.runnable, "func", None) for node in nodes.values()):
+            if isinstance(owner := getattr(hook, "__self__", None), EbbtideMiddleware):
+                return Place(agent, path, graph, owner)
     kind = type(agent.builder).__name__
     raise SettingsError(f"{kind} is not a graph of Ebbtide: pass the agent")
-
-
-def _memory_of(graph: Any) -> MemoryGraph | EbbtideMiddleware | None:
-    """Return the agent's own `MemoryGraph`, or its middleware, found as the owner of its hooks."""
-    builder = getattr(graph, "builder", None)
-    if isinstance(builder, MemoryGraph):
-        return builder
-    nodes: Mapping[str, Any] = getattr(builder, "nodes", {})
-    hooks = (getattr(node.runnable, "func", None) for node in nodes.values())
-    holders = (getattr(hook, "__self__", None) for hook in hooks)
-    return next((one for one in holders if isinstance(one, EbbtideMiddleware)), None)
 
 
 @dataclass(frozen=True, slots=True)

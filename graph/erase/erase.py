@@ -33,7 +33,6 @@ from ..commands.threads import (
     Place,
     Thread,
     newest_config,
-    on_a_thread,
     place_of,
     resting,
     thread_at,
@@ -362,8 +361,3 @@ def _messages_around(thread: Thread) -> list[BaseMessage]:
     new, messages = unarchived(thread.state), [*thread.values.get("messages", [])]
     old = messages[: len(messages) - len(new)]
     return [*(archived[message.id] for message in old if message.id in archived), *new]
-
-
-aerase = on_a_thread(erase)
-adelete_session = on_a_thread(delete_session)
-adelete_user = on_a_thread(delete_user)
