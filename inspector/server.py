@@ -43,7 +43,7 @@ from ..graph.server import (
 )
 from ..graph.studio import make_graph
 from ..memory.archive.protocol import Archive
-from ..memory.attention.law import Attention, Explanation, effective
+from ..memory.attention.law import Attention, effective
 from ..memory.errors import (
     ArchiveLockedError,
     ArchiveUnavailableError,
@@ -280,17 +280,13 @@ def _session(inspected: Inspected, request: Request) -> tuple[Archive, Session, 
     return inspected.archive, session, Tip(int(turn), id_) if given else None
 
 
-def _seen(inspected: Inspected, request: Request) -> tuple[Archive, Session, Tip]:
-    """Return what `_session` does, with the tip of the newest branch if none is named."""
-    archive, session, tip = _session(inspected, request)
-    return archive, session, payload.seen_from(archive, session, tip)
-
-
 def _prompt(inspected: Inspected, request: Request) -> dict[str, Any]:
     """Return the prompt of a call, or why it is `missing`."""
     turn, call = _number(request, "turn"), _number(request, "call")
     try:
-        return prompts.prompt(*_seen(inspected, request), turn, call)
+        archive, session, tip = _session(inspected, request)
+        seen = payload.seen_from(archive, session, tip)
+        return prompts.prompt(archive, session, seen, turn, call)
     except prompts.NoCallError as error:
         return {"missing": str(error)}
 
@@ -326,15 +322,18 @@ def _memories(inspected: Inspected, request: Request) -> dict[str, Any]:
         return {"memories": []}
     listed = inspected.attending(user).in_attention()
     threshold = inspected.settings.attention_threshold
-    memories = [{**asdict(memory), "curve": _curve(memory)} for memory in listed]
+    memories = [
+        {
+            **asdict(memory),
+            # The attention by day from now, with the accesses that the memory has now.
+            "curve": [
+                (day - memory.days, round(effective(memory.base, day, memory.accesses), 1))
+                for day in range(int(memory.days) + _AHEAD + 1)
+            ],
+        }
+        for memory in listed
+    ]
     return {"threshold": threshold, "memories": memories}
-
-
-def _curve(memory: Explanation) -> list[tuple[float, float]]:
-    """Return the attention of a memory by day from now, with the accesses that it has now."""
-    days = range(int(memory.days) + _AHEAD + 1)
-    held = (effective(memory.base, day, memory.accesses) for day in days)
-    return [(day - memory.days, round(value, 1)) for day, value in zip(days, held, strict=True)]
 
 
 async def _turns(

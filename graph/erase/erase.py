@@ -9,7 +9,6 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
 
 from ...memory.archive.protocol import Archive
-from ...memory.efforts import Effort
 from ...memory.errors import (
     AnswerError,
     SessionNotFoundError,
@@ -256,31 +255,24 @@ def _resummarise(thread: Thread) -> dict[str, bool]:
 
     An effort whose model call fails keeps its redacted summary and stays stale.
     """
-    archive, session, succeeded = thread.parts.archive, thread.session, dict[str, bool]()
+    parts, session, succeeded = thread.parts, thread.session, dict[str, bool]()
+    archive, fences = parts.archive, fences_of(parts.archive, session, parts.count)
     for tip in archive.tips(session):
-        for effort in archive.load(session, tip).every_effort():
+        branch = archive.load(session, tip)
+        for effort in branch.every_effort():
             if not effort.stale or effort.status != "concluded":
                 continue
-            summarised = _summary_again(thread, tip, effort)
-            succeeded[effort.id] = summarised is not None and succeeded.get(effort.id, True)
-            if summarised is not None:
-                archive.resummarised(session, tip, summarised)
+            turns = [turn for turn in branch.turns_of(effort.id) if turn <= effort.turn]
+            log = [stored for stored in branch.turns(turns) if stored.status != "erased"]
+            try:
+                summarised = thread.asked(summarise(effort, log, parts.settings, fences))
+            except AnswerError as error:
+                _log.warning("the summary of %r stays redacted: %s", effort.id, error)
+                succeeded[effort.id] = False
+                continue
+            archive.resummarised(session, tip, summarised)
+            succeeded.setdefault(effort.id, True)
     return succeeded
-
-
-def _summary_again(thread: Thread, tip: Tip, effort: Effort) -> Effort | None:
-    """Return an effort with a summary of its remaining log, None if the model gives none."""
-    parts, session = thread.parts, thread.session
-    branch = parts.archive.load(session, tip)
-    turns = branch.turns_of(effort.id)
-    stored_turns = branch.turns([turn for turn in turns if turn <= effort.turn])
-    log = [stored for stored in stored_turns if stored.status != "erased"]
-    fences = fences_of(parts.archive, session, parts.count)
-    try:
-        return thread.asked(summarise(effort, log, parts.settings, fences))
-    except AnswerError as error:
-        _log.warning("the summary of %r stays redacted: %s", effort.id, error)
-        return None
 
 
 def _thread_to_erase(place: Place, config: RunnableConfig) -> Thread:
