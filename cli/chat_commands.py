@@ -89,7 +89,7 @@ def completions(efforts: Mapping[str, bool]) -> list[str]:
     named = (
         f"{slash} {name}"
         for slash, command in known.items()
-        if command.path.startswith("threads/{thread_id}/efforts/")
+        if "effort_id" in command.parameters.model_fields
         for name, is_open in efforts.items()
         if command.states and ("open" in command.states) == is_open
     )

@@ -13,7 +13,7 @@ from threading import Event
 import pytest
 
 from ebbtide import DiskArchive
-from ebbtide.cli.chat_commands import COMMANDS
+from ebbtide.cli.chat_commands import usages
 from ebbtide.memory.turn import Session
 from tests.cli.commands_run import chat, run
 from tests.cli.terminal import Terminal, terminal
@@ -71,7 +71,7 @@ def test_pipes_get_the_answers_alone() -> None:
     result = chat("/help", "", *talk, "/quit", "no")
 
     assert result.exit_code == 0, result.output
-    assert all(f"{entry.usage} " in result.stdout for entry in COMMANDS.values())
+    assert all(f"{usage} " in result.stdout for usage in usages())
     assert "Noted: It says [bold red]stop[/] and ␛[2J." in result.stdout
     assert "--- Started effort: auth-bug ---\n" in result.stderr
     assert result.stdout.splitlines()[-1].startswith("Concluded auth-bug: ")

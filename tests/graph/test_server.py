@@ -356,51 +356,38 @@ def test_a_running_turn_is_left_alone(client: SyncLangGraphClient, thread: str, 
     assert context.json()["unfinished"] is True
 
 
-def test_a_turn_is_undone_over_http(client: SyncLangGraphClient, thread: str, user: str) -> None:
-    """The thread goes on from before its last turn, which stays stored."""
-    undone = asked(client, "POST", f"threads/{thread}/undo", user_id=user)
+CHANGES: Any = [
+    ("threads/ID/window", {"turns": 3}, 200, {"turns": 3}),
+    ("threads/ID/window", {"turns": -1}, 422, {"error": "SettingsError"}),
+    ("threads/ID/anchor", {}, 200, {"source": "block"}),
+    ("threads/ID/efforts/close", {}, 200, {"turn": 2}),
+    ("threads/ID/efforts/open", {"effort": "css", "goal": "no overlap"}, 200, {"turn": 2}),
+    ("threads/ID/efforts/expand", {"effort": "auth-bug"}, 200, {"turn": 2}),
+    ("threads/ID/efforts/reopen", {"effort": "cs"}, 400, {"error": "CommandError"}),
+    ("attention/suppress", {"memory": "ID/auth-bug"}, 200, {"suppressed": True}),
+    ("attention/forget", {"memory": "ID/auth-bug", "user_id": "bob"}, 400, {}),
+    ("attention/forget", {"memory": "ID/auth-bug"}, 200, {"id": "ID/auth-bug"}),
+    ("threads/ID/undo", {}, 200, {"turn": 2}),
+]
+"""Routes with what a client gives, and what it is answered; ID is the thread's."""
 
-    found = say(client, thread, "Which port does it listen on?", context={"user_id": user})
 
-    assert undone.json() == {"turn": 1}
-    assert found["memory"]["turn"] == 2
-    assert "8123" not in found["messages"][-1]["content"]
-
-
-def test_the_window_and_the_anchor_are_set_over_http(
+def test_commands_that_change_are_routes(
     client: SyncLangGraphClient, thread: str, user: str
 ) -> None:
-    """They count in the next turn, and a mistake is told."""
-    path = f"threads/{thread}"
+    """The thread goes on from what they changed, and a mistake is told; the schema is served."""
+    for path, given, status, told in json.loads(json.dumps(CHANGES).replace("ID", thread)):
+        answer = asked(client, "POST", path, **{"user_id": user, **given})
+        assert (answer.status_code, path) == (status, path)
+        assert told.items() <= answer.json().items()
 
-    window = asked(client, "POST", f"{path}/window", turns=3, user_id=user)
-    wrong = asked(client, "POST", f"{path}/window", turns=-1, user_id=user)
-    anchor = asked(client, "POST", f"{path}/anchor", user_id=user)
-
-    found = say(client, thread, "And?", context={"user_id": user})
-    assert (window.json(), wrong.status_code) == ({"turns": 3}, 422)
-    assert anchor.json()["source"] == "block"
+    found = say(client, thread, "Which port does it listen on?", context={"user_id": user})
+    described = client.http.client.get("/openapi.json").json()["paths"]
     assert (found["memory"]["turn"], found["bookkeeping"]["window"]) == (3, 3)
-
-
-def test_efforts_are_changed_by_hand_over_http(
-    client: SyncLangGraphClient, thread: str, user: str
-) -> None:
-    """The thread goes on from what they changed."""
-    path = f"threads/{thread}/efforts"
-
-    closed = asked(client, "POST", f"{path}/close", user_id=user)
-    opened = asked(client, "POST", f"{path}/open", effort="css", goal="no overlap", user_id=user)
-    shown = asked(client, "POST", f"{path}/expand", effort="auth-bug", user_id=user)
-    nobody = asked(client, "POST", f"{path}/reopen", effort="cs", user_id=user)
-    unknown = asked(client, "POST", f"{path}/paint", user_id=user)
-
-    found = say(client, thread, "Which port does it listen on?", context={"user_id": user})
-    assert [one.json()["turn"] for one in (closed, opened, shown)] == [2, 2, 2]
-    assert closed.json()["banners"][0].startswith("--- Concluded effort: auth-bug ---")
-    assert [one.status_code for one in (nobody, unknown)] == [400, 400]
-    assert (found["memory"]["turn"], found["memory"]["active_effort"]) == (3, "css")
-    assert [*found["memory"]["expanded"]] == ["auth-bug"]
+    assert [*found["memory"]["open_efforts"]] == ["css"]
+    assert asked(client, "GET", "attention", user_id=user).json() == []
+    assert asked(client, "GET", "attention").status_code == 400
+    assert described["/ebbtide/threads/{thread_id}/window"]["post"]["parameters"]
 
 
 def test_a_state_of_another_archive_is_refused_and_restored_over_http(
@@ -430,26 +417,6 @@ def test_a_memory_that_a_client_edits_is_taken(
 
     assert (found["memory"]["anchor"], found["memory"]["turn"]) == (edited["anchor"], 3)
     assert "active_effort" in "".join(found["memory"]["banners"])
-
-
-def test_attention_is_read_and_changed_over_http(
-    client: SyncLangGraphClient, thread: str, user: str
-) -> None:
-    """The ids that are listed are those that the other routes take."""
-    asked(client, "POST", f"threads/{thread}/efforts/close", user_id=user)
-    (listed,) = asked(client, "GET", "attention", user_id=user).json()
-    which = {"memory": listed["id"], "user_id": user}
-
-    explained = asked(client, "GET", "attention/explain", **which)
-    suppressed = asked(client, "POST", "attention/suppress", **which)
-    foreign = asked(client, "POST", "attention/forget", **{**which, "user_id": "bob"})
-    nobody = asked(client, "GET", "attention")
-    asked(client, "POST", "attention/forget", **which)
-
-    assert listed["id"] == f"{thread}/auth-bug"
-    assert (explained.json()["suppressed"], suppressed.json()["suppressed"]) == (False, True)
-    assert (foreign.status_code, nobody.status_code) == (400, 400)
-    assert asked(client, "GET", "attention", user_id=user).json() == []
 
 
 def test_a_turn_is_erased_over_http(client: SyncLangGraphClient, thread: str, user: str) -> None:

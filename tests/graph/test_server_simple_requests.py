@@ -78,36 +78,6 @@ def test_a_simple_post_changes_nothing(chat: Talk, client: httpx.Client, path: s
     assert remembered(chat) == ["t/auth-bug"]
 
 
-def test_no_change_is_made_without_the_header(chat: Talk, client: httpx.Client) -> None:
-    """So it is with all routes that change something, and with none that looks."""
-    changes = [
-        ("POST", "threads/t/undo"),
-        ("POST", "threads/t/restore"),
-        ("POST", "threads/t/window?turns=1"),
-        ("POST", "threads/t/anchor"),
-        ("POST", "threads/t/efforts/open?effort=a"),
-        ("POST", "attention/unsuppress?memory=t/auth-bug"),
-        ("DELETE", "threads/t/turns/1"),
-        ("DELETE", "threads/t"),
-        ("DELETE", "user"),
-    ]
-
-    refused = [client.request(method, f"/ebbtide/{path}") for method, path in changes]
-    seen = client.get("/ebbtide/attention")
-
-    assert {(one.status_code, one.json()["error"]) for one in refused} == {(403, "RequestError")}
-    assert [memory["id"] for memory in seen.json()] == ["t/auth-bug"]
-    assert len(chat.archive.sessions("ann")) == 1
-
-
-def test_with_the_header_a_change_is_made(chat: Talk, client: httpx.Client) -> None:
-    """A client that is no page of another site sends it."""
-    done = client.post("/ebbtide/attention/forget?memory=t/auth-bug", headers=OURS)
-
-    assert done.status_code == 200
-    assert remembered(chat) == []
-
-
 def test_a_user_is_deleted_by_nobody_else(chat: Talk, client: httpx.Client) -> None:
     """A `user_id` that is not the caller's is an error, and deletes neither of them."""
     for named in ("bob", "ann&user_id=bob", "Ann"):

@@ -62,46 +62,29 @@ def page_on(archive: SqlArchive, agent: Any, *users: str) -> Iterator[httpx.Clie
         yield client
 
 
-def test_close_and_expand(archive: SqlArchive, agent: Any) -> None:
-    """Efforts change as by the commands, and the thread goes on with them."""
+def test_changes(archive: SqlArchive, agent: Any) -> None:
+    """Efforts, turns and memories change as by the commands, and the thread goes on with them."""
+    (memory,) = commands.attention(agent, THREAD)
+    given = {**ANN, "memory": memory.id}
     with page_on(archive, agent) as page:
-        closed = page.post(
-            f"{PATH}/efforts/close", params=ANN | {"effort": "late-parcel"}, headers=OWN
-        )
-        opened = page.post(
-            f"{PATH}/efforts/expand", params=ANN | {"effort": "auth-bug"}, headers=OWN
-        )
+        changed = [
+            page.post(f"{PATH}/efforts/close", params=ANN | {"effort": "late-parcel"}, headers=OWN),
+            page.post(f"{PATH}/efforts/expand", params=ANN | {"effort": "auth-bug"}, headers=OWN),
+            *(page.post(f"/attention/{verb}", params=given, headers=OWN) for verb in VERBS),
+            page.delete(f"{PATH}/turns/2", params=ANN, headers=OWN),
+        ]
 
-    assert (closed.status_code, opened.status_code) == (200, 200)
-    state = agent.invoke({"messages": "What is new?"}, THREAD)["memory"]
-    assert state["active_effort"] is None
-    assert [*state["expanded"]] == ["auth-bug"]
-
-
-def test_erase(archive: SqlArchive, agent: Any) -> None:
-    """A turn leaves the archive and the checkpoints."""
-    with page_on(archive, agent) as page:
-        answer = page.delete(f"{PATH}/turns/2", params=ANN, headers=OWN)
-
-    assert answer.json()["turn"] == 2
+    assert [answer.status_code for answer in changed] == [200] * 6
+    assert [one.json()["suppressed"] for one in changed[2:5]] == [True, False, False]
+    (left,) = commands.attention(agent, THREAD)
+    assert left.id == memory.id.replace("auth-bug", "late-parcel")
     session = Session("ann", "t/1")
     assert [turn.status for turn in archive.load(session, tip_of(archive)).turns([2])] == ["erased"]
-    questions = [m.text for m in agent.get_state(THREAD).values["messages"] if m.type == "human"]
-    assert not any("3600" in question for question in questions)
+    state = agent.invoke({"messages": "What is new?"}, THREAD)["memory"]
+    assert (state["active_effort"], [*state["expanded"]]) == (None, ["auth-bug"])
 
 
-def test_suppress_and_forget(archive: SqlArchive, agent: Any) -> None:
-    """A memory leaves attention, comes back, and is forgotten."""
-    (memory,) = commands.attention(agent, THREAD)
-    given: Any = {"params": ANN | {"memory": memory.id}, "headers": OWN}
-    with page_on(archive, agent) as page:
-        assert page.post("/attention/suppress", **given).json()["suppressed"]
-        assert not page.post("/attention/unsuppress", **given).json()["suppressed"]
-        assert page.post("/attention/forget", **given).status_code == 200
-
-    assert commands.attention(agent, THREAD) == ()
-
-
+VERBS = ("suppress", "unsuppress", "forget")
 CHANGES = (
     ("POST", f"{PATH}/efforts/close?effort=late-parcel&user_id=ann"),
     ("DELETE", f"{PATH}/turns/2?user_id=ann"),
@@ -131,7 +114,7 @@ def test_refused(archive: SqlArchive, agent: Any) -> None:
 
 
 IMPOSSIBLE = {
-    f"{PATH}/efforts/open?effort=x": "no 'open'",
+    f"{PATH}/efforts/open?effort=x": "Not Found",
     f"{PATH}/efforts/expand?effort=none-such": "none-such",
     "/threads/other/efforts/expand?effort=x": "no checkpoints",
     "/attention/forget?memory=none-such": "none-such",

@@ -316,7 +316,7 @@ def test_bad_requests(entered: TestClient) -> None:
 
     answers = [entered.get(f"/api/{path}", params={**known, **values}) for path, values in BAD]
 
-    assert [answer.status_code for answer in answers] == [404] * len(BAD)
+    assert {answer.status_code for answer in answers} == {404, 422}
     assert all(answer.json()["detail"] for answer in answers)
 
 

@@ -8,7 +8,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 
-from ebbtide import CommandError, MemoryState, TurnRunningError, commands
+from ebbtide import MemoryState, TurnRunningError, commands
 from ebbtide.graph.build import MemoryAgent
 from ebbtide.memory.turn import Session
 from tests.agents import THREAD, Talk, inside, talk
@@ -72,19 +72,6 @@ def test_a_command_may_come_before_the_first_turn(tmp_path: Path, schema: Any) -
 
     assert said(chat) == ["go on"]
     assert commands.efforts(outer, THREAD)["efforts"][0]["active"]
-
-
-def test_a_command_that_fails_changes_nothing(tmp_path: Path, schema: Any) -> None:
-    """The tool's error is raised, and neither state nor archive knows of it."""
-    chat, outer = around(tmp_path, schema, "hello")
-    outer.invoke({"messages": "hi"}, THREAD)
-    before = outer.get_state(THREAD)
-
-    with pytest.raises(CommandError, match="no effort 'nope'"):
-        commands.close_effort(outer, THREAD, "nope")
-
-    assert outer.get_state(THREAD) == before
-    assert said(chat) == ["hi"]
 
 
 def test_an_unfinished_turn_is_in_the_way(tmp_path: Path, schema: Any) -> None:

@@ -13,13 +13,11 @@ import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from ebbtide import (
     CommandError,
     DiskArchive,
     Settings,
-    TurnRunningError,
     commands,
     restore,
 )
@@ -50,30 +48,6 @@ def state_of(chat: Talk) -> dict[str, Any]:
     """Return the state of the thread."""
     found: dict[str, Any] = chat.agent.get_state(THREAD).values
     return found
-
-
-def test_every_tool_works_by_hand(tmp_path: Path) -> None:
-    """Each command does what its tool does and says so; no model answers, and no turn passes."""
-    chat = begun(tmp_path)
-
-    done = [
-        commands.open_effort(chat.agent, THREAD, "css"),
-        commands.switch_effort(chat.agent, THREAD, "auth-bug"),
-        commands.close_effort(chat.agent, THREAD),
-        commands.expand_effort(chat.agent, THREAD, "auth-bug", "2"),
-        commands.collapse_effort(chat.agent, THREAD, "auth-bug"),
-        commands.reopen_effort(chat.agent, THREAD, "auth-bug"),
-        commands.close_effort(chat.agent, THREAD, "css"),
-    ]
-
-    assert [one.result["status"] for one in done] == [
-        *("opened", "switched", "concluded", "expanded", "collapsed", "reopened", "concluded"),
-    ]
-    assert [one.turn for one in done] == [2] * 7
-    assert done[3].result["turns"] == "2"
-    assert done[1].banners == ("--- Switched to effort: auth-bug ---",)
-    assert len(chat.model.sent) == 2
-    assert state_of(chat)["memory"]["active_effort"] == "auth-bug"
 
 
 def done_by_hand(chat: Talk) -> list[StoredTurn]:
@@ -219,29 +193,6 @@ def test_lone_surrogates_are_replaced(tmp_path: Path) -> None:
 
     (turn,) = done_by_hand(chat)
     assert (turn.events[0]["effort"], turn.events[0]["goal"]) == ("a-b", "goal \ufffd")
-
-
-def test_a_command_may_come_before_the_first_turn(tmp_path: Path) -> None:
-    """An effort can be opened before anything was said."""
-    chat = talk(tmp_path, ["well"])
-
-    done = commands.open_effort(chat.agent, THREAD, "a")
-    state = chat.say("go on")
-
-    assert (done.turn, state["memory"]["turn"]) == (0, 1)
-    assert chat.turns(state)[0].efforts == ("a",)
-
-
-def test_an_unfinished_turn_is_in_the_way(tmp_path: Path) -> None:
-    """A command settles no turn that may yet be resumed."""
-    chat = talk(tmp_path, [ConnectionError("gone"), "here"])
-    with pytest.raises(ConnectionError):
-        chat.say("question")
-
-    with pytest.raises(TurnRunningError, match="turn 1"):
-        commands.open_effort(chat.agent, THREAD, "a")
-
-    assert chat.agent.invoke(None, THREAD)["messages"][-1].text == "here"
 
 
 @pytest.mark.parametrize(
@@ -443,28 +394,3 @@ def test_a_killed_command_is_there_once(tmp_path: Path, begin: Any, *, before: b
     assert [*state["memory"]["summaries"]] == ["a"]
     assert len(chat.archive.load(SESSION, tip_in(state)).commits([1, 2, 3])) == 4
     assert chat.archive.verify(SESSION) == ()
-
-
-async def test_commands_work_with_an_asynchronous_checkpointer(tmp_path: Path) -> None:
-    """With checkpoints in SQLite, read and written asynchronously, they do the same."""
-    async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "c.sqlite")) as saver:
-        chat = talk(tmp_path / "kept", ["hello"], checkpointer=saver)
-        agent = chat.agent
-
-        done = [
-            await commands.aopen_effort(agent, THREAD, "a", "first"),
-            await commands.aopen_effort(agent, THREAD, "b"),
-            await commands.aswitch_effort(agent, THREAD, "a"),
-        ]
-        await agent.ainvoke({"messages": "hi"}, THREAD)
-        done += [
-            await commands.aclose_effort(agent, THREAD),
-            await commands.aexpand_effort(agent, THREAD, "a"),
-            await commands.acollapse_effort(agent, THREAD, "a"),
-            await commands.areopen_effort(agent, THREAD, "a"),
-        ]
-        with pytest.raises(CommandError, match="no effort 'c'"):
-            await commands.aclose_effort(agent, THREAD, "c")
-
-    assert [one.turn for one in done] == [0, 0, 0, 1, 1, 1, 1]
-    assert chat.archive.load(SESSION).tip is not None

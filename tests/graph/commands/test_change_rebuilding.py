@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from ebbtide import CommandError, Settings, TurnRunningError, commands
 from ebbtide.graph.commands.threads import place_of
@@ -53,18 +52,6 @@ def test_the_newest_block_in_view_is_taken(tmp_path: Path) -> None:
     assert (done.anchor, done.source) == ({"Goal": "second"}, "block")
     assert anchor(chat) == {"Goal": "second"}
     assert chat.agent.get_state(THREAD).next == ()
-
-
-@pytest.mark.parametrize("model", [True, False])
-def test_without_a_block_the_old_anchor_stays(tmp_path: Path, *, model: bool) -> None:
-    """Where nothing gives one, nothing is changed, and it is said."""
-    chat = lived(tmp_path, "no", later=["no block either"])
-    before = chat.agent.get_state(THREAD)
-
-    done = commands.rebuild_anchor(chat.agent, THREAD, model=model)
-
-    assert (done.anchor, done.source) == (OLD, "none")
-    assert chat.agent.get_state(THREAD) == before
 
 
 def test_a_block_out_of_view_is_none(tmp_path: Path) -> None:
@@ -162,19 +149,3 @@ def test_undoing_an_unfinished_turn_archives_its_blocks(tmp_path: Path) -> None:
 
     (turn,) = chat.archive.load(Session("", "t")).turns([1])
     assert (text(turn.messages[1]), turn.status) == (said("of the turn"), "aborted")
-
-
-@pytest.mark.parametrize(("model", "goal"), [(True, "from the model"), (False, "first")])
-async def test_it_works_with_an_asynchronous_checkpointer(
-    tmp_path: Path, *, model: bool, goal: str
-) -> None:
-    """With checkpoints in SQLite, read and written asynchronously, it is the same."""
-    async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "c.sqlite")) as saver:
-        answers = [said("first"), said("from the model")]
-        chat = talk(tmp_path / "kept", answers, checkpointer=saver)
-        await chat.agent.ainvoke({"messages": [("user", "hi")]}, THREAD)
-
-        done = await commands.arebuild_anchor(chat.agent, THREAD, model=model)
-
-        assert (await chat.agent.aget_state(THREAD)).values["memory"]["anchor"] == done.anchor
-    assert done.anchor == {"Goal": goal}

@@ -7,7 +7,6 @@ from typing import Any, cast
 import pytest
 from langchain.agents import create_agent
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import MessagesState
 
 from ebbtide import (
@@ -49,18 +48,6 @@ def stored(chat: Talk) -> set[str]:
         r for tip in tips for r in chat.archive.load(SESSION, tip).turns(range(1, tip.turn + 1))
     ]
     return {text(m) for r in turns for m in r.messages if m.type == "human"}
-
-
-def test_the_last_turn_is_gone_from_the_thread(tmp_path: Path) -> None:
-    """The state is that of the turn before, at rest, and the archive has all."""
-    chat = lived(tmp_path)
-
-    turn = commands.undo(chat.agent, THREAD)
-
-    state = chat.agent.get_state(THREAD)
-    assert (turn, state.values["memory"]["turn"], state.next) == (2, 2, ())
-    assert chat.said(state.values) == ["number 1", "number 2"]
-    assert stored(chat) == {"number 1", "number 2", "number 3"}
 
 
 def test_talking_on_begins_a_branch(tmp_path: Path) -> None:
@@ -263,19 +250,6 @@ def test_a_new_thread_has_nothing_to_undo(tmp_path: Path) -> None:
 
     with pytest.raises(CommandError, match="no turn to undo"):
         commands.undo(chat.agent, THREAD)
-
-
-async def test_it_works_with_an_asynchronous_checkpointer(tmp_path: Path) -> None:
-    """With checkpoints in SQLite, read and written asynchronously, it goes back as well."""
-    async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "c.sqlite")) as saver:
-        chat = talk(tmp_path / "kept", ["one", "two"], checkpointer=saver)
-        await chat.agent.ainvoke({"messages": [("user", "hi")]}, THREAD)
-        await chat.agent.ainvoke({"messages": [("user", "ho")]}, THREAD)
-
-        turns = [await commands.aundo(chat.agent, THREAD) for _ in range(2)]
-
-        assert turns == [1, 0]
-        assert (await chat.agent.aget_state(THREAD)).next == ()
 
 
 def test_a_graph_around_the_agent_is_changed(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from ebbtide import Settings, SettingsError, TurnRunningError, commands, restore
 from tests.agents import THREAD, Talk, shown_turns, talk
@@ -39,15 +38,6 @@ def test_the_window_of_the_thread_counts(
     commands.set_window(chat.agent, THREAD, window)
 
     assert ambient(chat) == turns
-
-
-def test_a_window_of_one_shows_one(tmp_path: Path) -> None:
-    """The last turn is one of the window."""
-    chat = lived(tmp_path)
-
-    commands.set_window(chat.agent, THREAD, 1)
-
-    assert ambient(chat) == (7,)
 
 
 def test_a_new_window_is_why_the_context_is_rebuilt(tmp_path: Path) -> None:
@@ -163,13 +153,3 @@ def test_an_unfinished_turn_is_in_the_way(tmp_path: Path) -> None:
         commands.set_window(chat.agent, THREAD, 3)
 
     assert chat.agent.get_state(THREAD).next in {("call_model",), ("model",)}
-
-
-async def test_it_works_with_an_asynchronous_checkpointer(tmp_path: Path) -> None:
-    """With checkpoints in SQLite, written asynchronously, it is kept."""
-    async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "c.sqlite")) as saver:
-        chat = talk(tmp_path / "kept", [], checkpointer=saver)
-
-        await commands.aset_window(chat.agent, THREAD, 3)
-
-        assert (await chat.agent.aget_state(THREAD)).values["bookkeeping"]["window"] == 3

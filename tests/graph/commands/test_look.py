@@ -4,16 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
-from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph import MessagesState
 from langgraph.types import interrupt
 
 from ebbtide import CommandError, MemoryState, SessionNotFoundError, SettingsError, commands, erase
-from ebbtide.graph.commands import look
-from ebbtide.memory.turn import StoredTurn
 from tests.agents import THREAD, Talk, inside, talk
 from tests.doubles import call
 from tests.memory.turns import turn
@@ -35,21 +31,6 @@ def lived(root: Path, **options: Any) -> Talk:
     return chat
 
 
-def test_messages_lists_the_turns_newest_first(tmp_path: Path) -> None:
-    """Each turn has its number, its efforts and how the user began it."""
-    chat = lived(tmp_path)
-
-    found = commands.messages(chat.agent, THREAD)
-
-    assert [(line.turn, line.efforts, line.said) for line in found.lines] == [
-        (4, ("css",), "The sidebar overlaps."),
-        (3, ("auth-bug",), "done"),
-        (2, ("auth-bug",), f"{LONG[:60]}…"),
-        (1, (), "hi"),
-    ]
-    assert (found.page, found.pages) == (1, 1)
-
-
 def test_messages_has_pages(tmp_path: Path) -> None:
     """Twenty turns stand on a page; a page that is not there is an error that says which are."""
     chat = talk(tmp_path, ["yes"] * 21)
@@ -62,24 +43,6 @@ def test_messages_has_pages(tmp_path: Path) -> None:
     assert [line.turn for line in newest] == [*range(21, 1, -1)]
     with pytest.raises(CommandError, match="no page 3: the pages are 1-2"):
         commands.messages(chat.agent, THREAD, 3)
-
-
-def test_a_line_says_how_the_user_began() -> None:
-    """The first user message is quoted in one line, cut when long."""
-    long = HumanMessage("word\n" * 40)
-    turn = StoredTurn(3, (long,), "2026-01-01T10:00:00.000Z", efforts=("a",), id="id")
-
-    line = look._turn_line(turn)
-
-    assert (line.turn, line.efforts, line.at) == (3, ("a",), "2026-01-01T10:00:00.000Z")
-    assert line.said == "word " * 12 + "…"
-
-
-def test_a_turn_without_user_message_has_an_empty_line() -> None:
-    """A turn of which nothing is left still has its line."""
-    line = look._turn_line(StoredTurn(1, (), "", status="aborted", id="id"))
-
-    assert (line.said, line.status) == ("", "aborted")
 
 
 def test_messages_of_a_fork_are_its_own(tmp_path: Path) -> None:
@@ -145,34 +108,6 @@ def test_a_thread_on_which_nothing_was_said_is_not_found(tmp_path: Path, look: A
 
     with pytest.raises(SessionNotFoundError, match="'t' not found"):
         look(chat.agent, THREAD)
-
-
-def test_a_foreign_graph_is_refused() -> None:
-    """A graph that is none of Ebbtide's has no such commands."""
-    graph = StateGraph(MessagesState)
-    graph.add_node("n", lambda _: {})
-    graph.add_edge(START, "n")
-
-    with pytest.raises(SettingsError, match="StateGraph"):
-        commands.messages(graph.compile(checkpointer=InMemorySaver()), THREAD)
-
-
-async def test_looking_works_with_an_asynchronous_checkpointer(tmp_path: Path) -> None:
-    """With checkpoints in SQLite, read asynchronously, everything is found."""
-    async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "c.sqlite")) as saver:
-        chat = talk(tmp_path / "kept", SCRIPT, checkpointer=saver)
-        await chat.agent.ainvoke({"messages": [("user", "hi")]}, THREAD)
-        await chat.agent.ainvoke({"messages": [("user", LONG)]}, THREAD)
-
-        turns = await commands.amessages(chat.agent, THREAD)
-        efforts = await commands.aefforts(chat.agent, THREAD)
-        found = await commands.asearch(chat.agent, THREAD, "refresh token")
-        stats = await commands.astats(chat.agent, THREAD)
-
-    assert [line.turn for line in turns.lines] == [2, 1]
-    assert [one["id"] for one in efforts["efforts"]] == ["auth-bug"]
-    assert found["results"][0]["passages"][0]["turn"] == 2
-    assert len(stats.turns) == 2
 
 
 def test_ids_that_no_file_can_hold_name_the_same_thread(tmp_path: Path) -> None:

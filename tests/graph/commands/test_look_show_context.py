@@ -8,7 +8,6 @@ import pytest
 from langchain.chat_models import init_chat_model
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from ebbtide import (
     DiskArchive,
@@ -104,22 +103,6 @@ def test_nothing_is_written(tmp_path: Path) -> None:
     assert (read(chat.archive, SESSION), chat.agent.get_state(THREAD)) == before
     chat.say("and now?")
     assert [message.content for message in shown.messages] == [m.content for m in chat.last]
-
-
-def test_parts_name_their_turns_and_tokens(tmp_path: Path) -> None:
-    """Each part says how large it is and which turn stands in it; the sum is the report's."""
-    chat = talk(tmp_path, ["one", call("open_effort", name="a"), "two", "three"])
-    chat.say("hi")
-    chat.say("work")
-
-    shown = commands.show_context(chat.agent, THREAD, "go on")
-
-    report = chat.say("go on")["memory"]["context_report"]
-    names = {part.name for part in shown.parts}
-    sizes = {n: sum(part.tokens for part in shown.parts if part.name == n) for n in names}
-    assert sizes == report["tokens"]
-    assert shown.total == report["total"]
-    assert shown_turns(shown) == {"turns": (1, 2), "turn": (3,)}
 
 
 def test_an_expanded_log_names_its_turn(tmp_path: Path) -> None:
@@ -234,15 +217,3 @@ def test_an_agent_without_checkpointer_has_no_threads(tmp_path: Path) -> None:
 
     with pytest.raises(SettingsError, match="no checkpointer"):
         commands.show_context(chat.agent, THREAD)
-
-
-async def test_it_works_with_an_asynchronous_checkpointer(tmp_path: Path) -> None:
-    """With checkpoints in SQLite, read asynchronously, it is the same."""
-    async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "c.sqlite")) as saver:
-        chat = talk(tmp_path / "kept", ["one", "two"], checkpointer=saver)
-        await chat.agent.ainvoke({"messages": [("user", "hi")]}, THREAD)
-
-        shown = await commands.ashow_context(chat.agent, THREAD, "ho")
-
-        await chat.agent.ainvoke({"messages": [("user", "ho")]}, THREAD)
-    assert [m.content for m in shown.messages] == [m.content for m in chat.last]

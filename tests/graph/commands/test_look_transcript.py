@@ -184,14 +184,6 @@ def test_the_graph_around_the_agent_is_asked(tmp_path: Path, schema: Any) -> Non
         transcript(outer, {"configurable": {"thread_id": "t", "user_id": "bob"}})
 
 
-async def test_the_asynchronous_form_finds_the_same(tmp_path: Path) -> None:
-    """It runs on a thread."""
-    chat = talk(tmp_path, ["one"])
-    chat.say("hi")
-
-    assert await atranscript(chat.agent, THREAD) == transcript(chat.agent, THREAD)
-
-
 def test_thread_that_is_older_than_the_memory(tmp_path: Path) -> None:
     """An application's history page shows the old thread on the first day, and an unknown one."""
     saver = InMemorySaver()

@@ -460,15 +460,6 @@ def test_unknown_turn_changes_nothing(tmp_path: Path, turn: int) -> None:
         assert [one.config for one in chat.agent.get_state_history(THREAD)] == before
 
 
-def test_graph_of_another_kind_is_an_error() -> None:
-    """A graph that is not Ebbtide's is refused."""
-    graph: Any = create_memory_agent(ScriptedModel())
-    graph.builder = object()
-
-    with pytest.raises(SettingsError, match="pass the agent"):
-        erase(graph, THREAD, 1)
-
-
 def test_user_of_the_context_owns_the_thread(tmp_path: Path) -> None:
     """A thread of ann is there for ann alone, not for bob and not for nobody."""
     ann, bob = ({"thread_id": "t", "user_id": name} for name in ("ann", "bob"))
