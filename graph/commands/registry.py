@@ -149,6 +149,7 @@ def _parameters(function: Callable[..., Any]) -> type[BaseModel]:
     config = ConfigDict(
         arbitrary_types_allowed=True,
         populate_by_name=True,
-        alias_generator=lambda name: name.removesuffix("_id"),
+        # `user_id` has no other name: a server says whose it is, and nobody else.
+        alias_generator=lambda name: name if name == "user_id" else name.removesuffix("_id"),
     )
     return create_model(function.__name__, __config__=config, **fields)

@@ -85,7 +85,7 @@ def test_a_user_is_deleted_by_nobody_else(chat: Talk, client: httpx.Client) -> N
         assert (found.status_code, found.json()["error"]) == (403, "RequestError")
     assert len(chat.archive.sessions("ann")) == 1
 
-    own = client.delete("/ebbtide/user?user_id=ann", headers=OURS)
+    own = client.delete("/ebbtide/user?user_id=ann&user=bob", headers=OURS)
 
     assert [one["thread"] for one in own.json()["sessions"]] == ["t"]
     assert chat.archive.sessions("ann") == ()
