@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -272,9 +272,8 @@ def matches(
 ) -> tuple[tuple[int, int], ...]:
     """Pair quotes with true sentences, one to one; return pairs of positions.
 
-    Equal texts are paired first. Of the others as many as possible are paired whose similarity is
-    `threshold` or more, or of which one contains the other and is at most twice as long; the most
-    alike come first.
+    Equal texts are paired first; then, the most alike first, others whose similarity is `threshold`
+    or more, or of which one contains the other and is at most twice as long.
 
     >>> matches(["So what?", "It rains."], ["It rains."])
     ((1, 0),)
@@ -289,8 +288,7 @@ def matches(
         else:
             pairs.append((at, place))
             del unpaired[place]
-    takers = assigned(_choices(inexact, unpaired, similarity, threshold))
-    return tuple(sorted([*pairs, *((at, place) for place, at in takers.items())]))
+    return tuple(sorted([*pairs, *_alike(inexact, unpaired, similarity, threshold)]))
 
 
 def agreement(
@@ -322,12 +320,12 @@ def agreement(
     return Agreement(precision, recall, 2 * precision * recall / total if total else 0.0)
 
 
-def _choices(
+def _alike(
     quotes: Mapping[int, str], truth: Mapping[int, str], similarity: Similarity, threshold: float
-) -> dict[int, list[int]]:
-    """Return for each quote the positions of sentences that it may match, the most alike first."""
+) -> Iterator[tuple[int, int]]:
+    """Yield pairs of a quote and a sentence that match, the most alike first, each once."""
     if not (quotes and truth):
-        return {}
+        return
     similarities = {}
     table = similarity([*quotes.values()], [*truth.values()])
     for (at, quote), row in zip(quotes.items(), table, strict=True):
@@ -335,32 +333,9 @@ def _choices(
             short, long = sorted((quote, sentence), key=len)
             if value >= threshold or (short in long and 2 * len(short) >= len(long)):
                 similarities[at, place] = value
-    choices: dict[int, list[int]] = {}
+    paired: tuple[set[int], set[int]] = set(), set()
     for at, place in sorted(similarities, key=lambda pair: -similarities[pair]):
-        choices.setdefault(at, []).append(place)
-    return choices
-
-
-def assigned(choices: Mapping[int, Sequence[int]]) -> dict[int, int]:
-    """Return for each matched sentence its quote, so that as many quotes as possible are matched.
-
-    `choices` has for each quote the sentences that it may match, the best first. The method is
-    augmenting paths (H. W. Kuhn, "The Hungarian method for the assignment problem", 1955).
-
-    >>> assigned({0: [0, 1], 1: [0]})
-    {0: 1, 1: 0}
-    """
-    takers: dict[int, int] = {}
-
-    def placed(quote: int, tried: set[int]) -> bool:
-        for sentence in choices[quote]:
-            if sentence not in tried:
-                tried.add(sentence)
-                if sentence not in takers or placed(takers[sentence], tried):
-                    takers[sentence] = quote
-                    return True
-        return False
-
-    for quote in choices:
-        placed(quote, set())
-    return takers
+        if at not in paired[0] and place not in paired[1]:
+            paired[0].add(at)
+            paired[1].add(place)
+            yield at, place

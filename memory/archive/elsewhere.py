@@ -135,18 +135,6 @@ class OtherSessions:
     def _is_other(self, passage: int) -> bool:
         return passage >> PASSAGE_BITS >> TURN_BITS not in self.own_sessions
 
-    def concluded(self, newest: int) -> list[Elsewhere]:
-        """Return what was concluded last, newest first."""
-        query = (
-            select(changes.c.session, changes.c.effort)
-            .where(changes.c.owner == self.user_number, changes.c.status == "concluded")
-            .where(changes.c.session.not_in(self.own_sessions))
-            .order_by(changes.c.at.desc(), changes.c.id.desc())
-            .limit(newest + _SPARE)
-        )
-        hits = self._concluded(self.connection.execute(query), {}, {})
-        return sorted(hits, key=_newest, reverse=True)[:newest]
-
     def _newest_branches(self, numbers: Collection[int]) -> dict[int, tuple[Session, Past]]:
         """Return by their numbers sessions and what their newest tips see."""
         if not numbers:

@@ -100,12 +100,11 @@ class Archive(Protocol):
     def facts(self, user: str, ids: Collection[str] = ()) -> Mapping[str, Fact]:
         """Return a user's facts and rules from state blocks, by memory id: all, or these."""
 
-    def elsewhere(self, session: Session, query: str | None, limit: int) -> tuple[Elsewhere, ...]:
+    def elsewhere(self, session: Session, query: str, limit: int) -> tuple[Elsewhere, ...]:
         """Return up to `limit` concluded efforts and turns of the user's other sessions that match.
 
         The best come first, of equal ones the newest. Of an effort id, goal, summary and keywords
-        are matched, of a session the newest branch. Without a query these are the concluded efforts
-        alone, newest first. An anonymous session gets none.
+        are matched, of a session the newest branch. An anonymous session gets none.
         """
 
     def embed(self, session: Session, embedder: Embedder, limit: int) -> int:

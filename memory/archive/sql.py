@@ -239,15 +239,13 @@ class SqlArchive(Archive):
         rows = self._turn_rows(session, own.order_by(turns.c.id.desc()))
         return tuple((end, Tip(*tip)) for *tip, end in rows)
 
-    def elsewhere(self, session: Session, query: str | None, limit: int) -> tuple[Elsewhere, ...]:
+    def elsewhere(self, session: Session, query: str, limit: int) -> tuple[Elsewhere, ...]:
         if session.anonymous or not self.database.exists():
             return ()
         with self.database.reading() as connection:
             others = OtherSessions.of(connection, session)
             if others is None:
                 return ()
-            if query is None:
-                return tuple(others.concluded(limit))
             return tuple(others.search(clean(query)))[:limit]
 
     def embed(self, session: Session, embedder: Embedder, limit: int) -> int:

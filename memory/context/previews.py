@@ -116,9 +116,6 @@ def left_out(content: str, limit: int, count: TokenCounter) -> tuple[int, int]:
     return end, word_begin(content, begin)
 
 
-Cut: TypeAlias = Callable[[str, int, TokenCounter], str]
-"""Return a text within a number of tokens, for a model that cannot read on."""
-
 _Preview: TypeAlias = Callable[[str, int, Place], str]
 """Return the preview of a content, given its limit and its offset, if that saves enough."""
 
@@ -129,17 +126,17 @@ def previewed(
     limits: Limits,
     count: TokenCounter,
     *,
-    cut: Cut | None = None,
+    reads_on: bool = True,
 ) -> tuple[BaseMessage, ...]:
     """Return a turn's messages with previews of all contents over the limits.
 
     `messages` are those of the turn as the context shows them; pointers count in the turn itself.
-    For a model that has no tools, which no pointer helps, another function may `cut` a text.
+    A model that has no tools cannot read on: no pointer names a call for it.
     """
     if limits == UNLIMITED:
         return tuple(messages)
     each = dict.fromkeys(range(len(messages)), limits)
-    return previewed_each(turn, messages, each, count, cut=cut)
+    return previewed_each(turn, messages, each, count, reads_on=reads_on)
 
 
 def previewed_each(
@@ -148,17 +145,14 @@ def previewed_each(
     limits: Mapping[int, Limits],
     count: TokenCounter,
     *,
-    cut: Cut | None = None,
+    reads_on: bool = True,
 ) -> tuple[BaseMessage, ...]:
     """Return a turn's messages with previews, those at some places with limits of their own."""
-    least = _LEAST_SAVED_UNREAD if cut else _LEAST_SAVED
+    least = _LEAST_SAVED if reads_on else _LEAST_SAVED_UNREAD
+    where = turn.number if reads_on else None
 
     def short(content: str, limit: int, offset: Place) -> str:
-        less = (
-            cut(content, limit, count)
-            if cut
-            else preview(content, limit, turn=turn.number, offset=offset, count=count)
-        )
+        less = preview(content, limit, turn=where, offset=offset, count=count)
         return less if count(less) + least <= count(content) else content
 
     previews, places = [*messages], tuple[Offsets, ...]()
@@ -169,7 +163,7 @@ def previewed_each(
         places = places or offsets(turn.messages)
         limit = most.results if message.type == "tool" else most.texts
         if limit is not None and has_files(message):
-            if message.type == "human" and not cut:
+            if message.type == "human" and reads_on:
                 previews[at] = _with_short_words(message, limit, places[at].text, short)
                 continue
             if count_message(message, count) <= limit:

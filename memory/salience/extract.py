@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator
 from ...prompts.loader import render
 from ..compressions import Kind
 from ..context.forms import PREVIEW
-from ..context.previews import Limits, previewed, unread
+from ..context.previews import Limits, previewed
 from ..context.quotes import marked_lines
 from ..efforts import Effort, one_line
 from ..errors import AnswerError
@@ -224,7 +224,7 @@ def _parts(turns: Sequence[StoredTurn], limit: int, count: TokenCounter) -> list
     for texts in (None, PREVIEW):
         limits = Limits(results=PREVIEW, texts=texts, arguments=PREVIEW)
         short = [
-            replace(turn, messages=previewed(turn, turn.messages, limits, count, cut=unread))
+            replace(turn, messages=previewed(turn, turn.messages, limits, count, reads_on=False))
             for turn in legible(turns)
         ]
         logs = split_log(short, limit, count)

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...prompts.loader import render
-from ..dates import day_of
 from ..efforts import Effort, happened, within_limit
-from ..names import is_qualified, qualified, ranges
+from ..names import is_qualified, ranges
 from ..references import reference
 from ..running_turn import Outcome, Turn
 from ..transcript import transcript
@@ -16,8 +15,6 @@ from .expand_effort import is_in_view
 
 STATUS_LISTED = 20
 """Further efforts that `effort_status` lists: a screenful; the others are searched for."""
-
-_EARLIER = 20  # efforts of other sessions that `effort_status` names: a screenful
 
 
 def effort_status(work: Turn, effort_id: Text = "") -> Outcome:
@@ -35,12 +32,7 @@ def effort_status(work: Turn, effort_id: Text = "") -> Outcome:
     entries = [_entry(work, effort) for effort in work.known([*in_context, *further])]
     result: dict[str, Any] = {"efforts": entries, "more": unlisted}
     result |= {"how": render("more_efforts")} if unlisted else {}
-    earlier = [
-        {"id": qualified(concluded.session, concluded.effort.id), "concluded": day_of(concluded.at)}
-        for concluded in work.view.archive.elsewhere(work.view.session, None, _EARLIER)
-        if concluded.effort
-    ]
-    return work, result | ({"earlier_sessions": earlier} if earlier else {})
+    return work, result
 
 
 def _status_of(work: Turn, effort: Effort) -> Outcome:

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import Annotated, Any, TypeAlias
 
 from langchain_core.messages import BaseMessage
@@ -15,14 +14,13 @@ from pydantic import BaseModel, BeforeValidator, StringConstraints
 
 from ...prompts.loader import render
 from ..context.forms import PREVIEW
-from ..context.previews import Limits, left_out, previewed, unread
+from ..context.previews import Limits, previewed
 from ..efforts import Effort, one_line
 from ..errors import AnswerError
 from ..fences import Fences
 from ..keywords import MOST_KEYWORDS, marks
 from ..messages import arguments, calls, compact, text
 from ..questions import Asks, Question
-from ..search.terms import query_terms, terms
 from ..settings import Settings
 from ..state_block import as_users_see
 from ..tokens import TokenCounter, cut_at_sentence, slices
@@ -33,11 +31,6 @@ _CANNED_BELOW = 50  # characters of a log below which no model is asked: there i
 _MOST_PARTS = 8  # calls for one summary: a session of real work took 84
 _PART_SHARE = 4  # a summary of a part has a fourth of a part's tokens: each pass has fewer parts
 _PURPOSE_SHARE = 8  # the goal has an eighth of the context budget at most, the constraints another
-_TELLING = re.compile(r"\b(?:error|exception|fail(?:ed|ure|s)?|passed|assert)", re.IGNORECASE)
-"""What is in a line that tells how a command ended."""
-
-_ABOUT = 2  # terms of an effort's name and goal in a line that is about it
-_TELLING_SHARE, _LONG_LINE = 3, 200  # one in how many tokens of a preview they have; characters
 _WORDS_IN_TEN_TOKENS = 5  # words requested for ten tokens; English has 7 or 8, others fewer
 
 _CODE = re.compile(r"\b(?!\d+[^\W\d_]{1,3}\b)(?=\w*\d)(?=\w*[^\W\d_])\w{3,}\b")
@@ -128,8 +121,7 @@ def summarise(
     turns = render("records_of_parts")
     empty = question("", f"{turns} 9999 of 9999")
     limit = empty.log_room(settings.context_budget - max(map(count, forms)), count)
-    about = frozenset(query_terms(f"{effort.id} {effort.goal}"))
-    parts, label = _parts(log, limit, count, about), "part"
+    parts, label = _parts(log, limit, count), "part"
     while True:
         answers: list[EffortSummary] = []
         for number, part in enumerate(parts, start=1):
@@ -144,22 +136,19 @@ def summarise(
     return summarised(effort, answers[0], settings, count)
 
 
-def _parts(
-    log: Sequence[StoredTurn], limit: int, count: TokenCounter, about: frozenset[str]
-) -> list[str]:
+def _parts(log: Sequence[StoredTurn], limit: int, count: TokenCounter) -> list[str]:
     """Return a log in a bounded number of parts, with previews of results and arguments.
 
     Where that is too long there are previews of all texts, then the first part and the newest.
     """
     parts: list[str] = []
-    cut = partial(telling, about=about)
     for texts in (None, PREVIEW):
         limits = Limits(results=PREVIEW, texts=texts, arguments=PREVIEW)
         turns = []
         for turn in log:
             # Without the model's state blocks, which describe other work too.
             said = as_users_see(turn.messages)
-            short = previewed(turn, said, limits, count, cut=cut)
+            short = previewed(turn, said, limits, count, reads_on=False)
             turns.append(StoredTurn(turn.number, tuple(filter(_says_something, short)), ""))
         parts = in_parts(transcript(turns), limit, count)
         if len(parts) <= _MOST_PARTS:
@@ -170,48 +159,6 @@ def _parts(
 def _says_something(message: BaseMessage) -> bool:
     """Tell whether a message is more than the closing call or the state block that left it."""
     return message.type != "ai" or bool(calls(message)) or bool(visible_text(message).strip())
-
-
-def telling(
-    content: str, limit: int, count: TokenCounter, about: frozenset[str] = frozenset()
-) -> str:
-    """Return head and tail of a text, between them the lines that tell how something ended.
-
-    Those that say most terms of what the work is `about` come first: a test of it that passes tells
-    more than one of other work that fails.
-    """
-    if count(content) <= limit:
-        return content
-    room = limit // _TELLING_SHARE
-    end, begin = _between_lines(content, limit - room, count)
-    lines = dict.fromkeys(filter(None, map(str.strip, content[end:begin].splitlines())))
-    scored = [
-        (line, len(about.intersection(terms(line)))) for line in lines if len(line) <= _LONG_LINE
-    ]
-    tells = [one for one in scored if one[1] >= _ABOUT or _TELLING.search(one[0])]
-    found, shared = [line for line, _ in tells], [said for _, said in tells]
-    kept = list[int]()
-    for at in sorted(range(len(found)), key=lambda at: -shared[at]):
-        room -= count(f"{found[at]}\n")
-        if room < 0:
-            break
-        kept.append(at)
-    quoted = "\n".join(found[at] for at in sorted(kept))
-    end, begin = _between_lines(content, limit - count(quoted), count)
-    hidden = {line.strip() for line in content[end:begin].splitlines()}
-    quoted = "\n".join(line for line in quoted.split("\n") if line in hidden)
-    if not quoted:
-        return unread(content, limit, count)
-    note = render("left_out_telling", tokens=count(content[end:begin]), lines=quoted)
-    return f"{content[:end].rstrip()}\n{note}\n{content[begin:]}".rstrip("\n")
-
-
-def _between_lines(content: str, limit: int, count: TokenCounter) -> tuple[int, int]:
-    """Return from where to where a text is left out, whole lines where they are not too long."""
-    end, begin = left_out(content, limit, count)
-    before, after = content.rfind("\n", 0, end) + 1, content.find("\n", begin - 1) + 1
-    end = before if before and end - before <= _LONG_LINE else end
-    return end, after if 0 <= after - begin <= _LONG_LINE else begin
 
 
 def characters_said(log: Sequence[StoredTurn]) -> int:

@@ -154,7 +154,7 @@ def test_other_sessions_find_what_a_command_concluded(archive: Archive) -> None:
     tip = commit_all(archive, [turn(1, efforts=["a"], events=[opened("a")])])
     done = archive.commit(SESSION, tip, command(concluded("a", "Chose ochre.")))
 
-    (found,) = archive.elsewhere(OTHER, None, 9)
+    (found,) = archive.elsewhere(OTHER, "ochre", 9)
 
     assert found.tip == done.tip
     effort = effort_in(archive, SESSION, found.tip, "a")

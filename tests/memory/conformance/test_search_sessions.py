@@ -288,35 +288,6 @@ def test_what_is_erased_is_not_found(archive: Archive) -> None:
     assert found(archive, "tabby") == ["t2/pet"]
 
 
-def named(archive: Archive, newest: int = 5, session: Session = SESSION) -> list[str]:
-    """Return what was concluded last elsewhere, each behind its thread."""
-    listed = archive.elsewhere(session, None, newest)
-    return [f"{one.session.thread}/{one.effort.id} {one.at[:10]}" for one in listed if one.effort]
-
-
-def test_what_was_concluded_last_is_listed(archive: Archive) -> None:
-    """The newest efforts of other sessions come first, each with its day, up to a number."""
-    pets(archive, [2, 4, 3])
-    work(archive, SESSION, "own", "The dog is old.", 9)
-
-    assert named(archive) == ["t4/pet 2026-01-04", "t3/pet 2026-01-03", "t2/pet 2026-01-02"]
-    assert named(archive, 1) == ["t4/pet 2026-01-04"]
-    assert named(archive, 0) == []
-
-
-def test_the_list_leaves_out_what_is_not_concluded(archive: Archive) -> None:
-    """Open again, on a branch that was left, or another user's: it is not listed."""
-    tip = work(archive, OTHER, "pet", "The cat is grey.")
-    change(archive, OTHER, tip, {"type": "reopened", "effort": "pet", "summary": "A cat."})
-    first = change(archive, Session("ann", "t3"), START, opened("fork"), 1)
-    change(archive, Session("ann", "t3"), first, concluded("fork", "It ended."), 2)
-    change(archive, Session("ann", "t3"), first, opened("other-way"), 3)
-    work(archive, Session("bob", "t4"), "pet", "The cat is grey.")
-
-    assert named(archive) == []
-    assert named(archive, session=Session(ANONYMOUS, "t1")) == []
-
-
 def test_what_one_passage_says_comes_first(archive: Archive) -> None:
     """A turn that says all of the query in one place stands before one that does so far apart."""
     rest = "Nothing else is said here at all. " * 60
@@ -336,10 +307,7 @@ def test_equals_have_an_order(archive: Archive) -> None:
     work(archive, Session("ann", "t3"), "auth-bug", SUMMARY)
     work(archive, Session("ann", "t5"), "auth-bug", SUMMARY)
 
-    listed = archive.elsewhere(SESSION, None, 9)
-
     assert found(archive, "interceptor") == [f"t{at}/auth-bug" for at in (6, 5, 4, 3)]
-    assert [one.session.thread for one in listed] == ["t6", "t5", "t4", "t3"]
 
 
 def test_what_says_too_little_of_a_query_is_not_found(archive: Archive) -> None:

@@ -252,45 +252,6 @@ def test_results_are_read_as_previews_in_few_parts() -> None:
     assert len(requests) <= 10
 
 
-def test_preview_of_a_result_has_the_lines_that_tell_how_it_ended() -> None:
-    """They stand between head and tail, in the same number of tokens."""
-    lines = [f"collected test {number} of the importer" for number in range(300)]
-    lines[90] = "E   AssertionError: 4711 rows, expected 4712"
-    plain = [line for line in lines if "Error" not in line]
-
-    told, untold = (
-        quoted(asked(log([human("Run it."), tool("1", "\n".join(said))]), [])[0][0])
-        for said in (lines, plain)
-    )
-
-    assert lines[90].strip() in told
-    assert all(line in told for line in (lines[0], lines[-1]))
-    assert count(told) <= count(untold) + 20
-
-
-def test_lines_on_the_effort_itself_are_preferred() -> None:
-    """Each is whole, and those on other work have what room is left."""
-    others = [f"self.assertEqual(money.show({n}), 'shown as {n}')" for n in range(90)]
-    own = "self.assertEqual(login.auth_bug(100, 3), [34, 33, 33])"
-    result = "\n".join([*others[:70], own, *others[70:]])
-
-    (request,), _ = asked(log([human("Read it."), tool("1", result)]), [])
-
-    lines = quoted(request).partition("with these lines among them:\n")[2].splitlines()
-    assert own in map(str.strip, lines)
-    assert {line.strip() for line in lines} - {"…]"} <= {own, *others}
-
-
-def test_telling_lines_stand_once() -> None:
-    """The same line several times is one, and nothing stands under a heading of none."""
-    lines = [f"step {n} of the import" for n in range(300)]
-    result = "\n".join([*lines[:100], *["error: no such table"] * 3, *lines[100:]])
-
-    (request,), _ = asked(log([human("Read it."), tool("1", result)]), [])
-
-    assert quoted(request).count("error: no such table") == 1
-
-
 def test_little_is_not_cut_and_nothing_empty_is_shown() -> None:
     """A cut that saves less than it loses is none, and a message that only closed is no line."""
     result = "\n".join(f"def number_{n}(): return {n}" for n in range(50))

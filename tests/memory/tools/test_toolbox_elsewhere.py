@@ -180,17 +180,6 @@ def test_nothing_of_it_is_extracted(here: Conversation) -> None:
     assert [found.verdict for found in verify([Extracted(quote=FIX)], log)] == ["fabricated"]
 
 
-def test_the_status_names_what_earlier_sessions_concluded(here: Conversation) -> None:
-    """In view or not each is named with its day, and none of its text is copied."""
-    earlier(here, "t0", "css", "The sidebar overlaps no more.")
-    result = here.call("effort_status")
-
-    listed = result["earlier_sessions"]
-    assert sorted(one["id"] for one in listed) == ["t0/css", AUTH]
-    assert {len(one["concluded"]) for one in listed} == {10}
-    assert "sidebar" not in str(result)
-
-
 @pytest.mark.parametrize("written", ["planning 2026/11", "planning%202026%2F11"])
 def test_a_session_may_be_written_as_its_thread(here: Conversation, written: str) -> None:
     """An id that the model decoded names the same session."""
