@@ -9,12 +9,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import chain, filterfalse, islice, pairwise
 from math import log
-from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from cachetools import LRUCache
 from langchain_core.messages import BaseMessage
@@ -66,7 +65,6 @@ _DISTINCTIVE = 0.5  # share of the efforts that may have a distinctive keyword; 
 _ROUNDING = 1e-9  # tolerance at a bound: terms summed in another order give a slightly other sum
 _CACHED = 8_000  # efforts, and turns, whose keywords are cached: the 200 weighed, of 20 sessions
 
-_LAST = "last"  # key of the keywords that were last asked for: hundreds, of which few have changed
 
 _MARK = re.compile(
     r"""https?://[^\s<>"')\]]+"""  # web addresses
@@ -304,38 +302,6 @@ def counted(messages: Iterable[BaseMessage]) -> Counts:
 
 T = TypeVar("T")
 
-Source: TypeAlias = tuple[Effort, str | None]
-"""What keywords are made of: an effort, and the id of the last turn of its log."""
-
-
-class Vocabulary(dict[str, Keywords]):
-    """The keywords of efforts by the ids of the efforts, and how many efforts have each keyword."""
-
-    def __init__(self) -> None:
-        """Begin without an effort."""
-        super().__init__()
-        self.sources: dict[str, Source] = {}
-        self.having: dict[str, int] = {}
-
-    def followed(self, sources: Mapping[str, Source], make: Callable[[str], Keywords]) -> Self:
-        """Return the keywords of these efforts, of which those are made that changed."""
-        after = type(self)()
-        after.sources, after.having = {**sources}, self.having.copy()
-        for name, source in sources.items():
-            after[name] = self[name] if self.sources.get(name) == source else make(name)
-        for name in self.keys() | after.keys():
-            if (old := self.get(name, {})) is not (new := after.get(name, {})):
-                _count(after.having, old, -1)
-                _count(after.having, new, 1)
-        return after
-
-
-def _count(counts: dict[str, int], terms: Iterable[str], by: int) -> None:
-    for term in terms:
-        counts[term] = counts.get(term, 0) + by
-        if not counts[term]:
-            del counts[term]
-
 
 def efforts_with(terms: AbstractSet[str], vocabulary: Mapping[str, Keywords]) -> Mapping[str, int]:
     """Return how many efforts have these terms as keywords, without those that none has.
@@ -343,8 +309,6 @@ def efforts_with(terms: AbstractSet[str], vocabulary: Mapping[str, Keywords]) ->
     >>> efforts_with({"login", "css"}, {"auth": {"login": 1.0}, "web": {"login": 0.4}})
     {'login': 2}
     """
-    if isinstance(vocabulary, Vocabulary):  # counted already
-        return {term: count for term in terms if (count := vocabulary.having.get(term))}
     found = Counter(chain.from_iterable(terms & words.keys() for words in vocabulary.values()))
     return dict(found)
 
@@ -354,7 +318,7 @@ class KeywordCache(LRUCache[Any, Any]):
 
     def __init__(self, limit: int = _CACHED) -> None:
         """Cache up to `limit` efforts and turns, of any session, for any thread."""
-        super().__init__(limit, _weight)
+        super().__init__(limit)
 
     def get_or_make(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return what is cached under a key, made if there is nothing."""
@@ -362,22 +326,14 @@ class KeywordCache(LRUCache[Any, Any]):
             found: T | None = self.get(key)
         if found is None:
             found = make()
-            self.put(key, found)
+            with CACHES:
+                self[key] = found
         return found
-
-    def put(self, key: Hashable, value: Any) -> None:
-        """Cache a value under a key, unless it is larger than the cache."""
-        with CACHES, suppress(ValueError):
-            self[key] = value
 
     def clear(self) -> None:
         """Forget everything."""
         with CACHES:
             super().clear()
-
-
-def _weight(value: Any) -> int:
-    return max(1, len(value)) if isinstance(value, Vocabulary) else 1
 
 
 def keywords_of(work: Turn, efforts: Iterable[Effort], cache: KeywordCache) -> dict[str, Keywords]:
@@ -392,18 +348,11 @@ def keywords_of(work: Turn, efforts: Iterable[Effort], cache: KeywordCache) -> d
     last = {name: effort.turn for name, effort in by_name.items()}
     last |= {name: next(reversed(log), 0) for name, log in logs.items()}
     ids = view.past.ids([turn for name, turn in last.items() if not is_qualified(name)])
-    sources = dict[str, Source]()
+    found = dict[str, Keywords]()
     for name, effort in by_name.items():
         known = view.ids_of(name, [last[name]]) if is_qualified(name) else ids
-        sources[name] = effort, known.get(last[name])
-
-    def make(name: str) -> Keywords:
-        made = partial(_keywords_of, work, by_name[name], cache, logs.get(name))
-        return cache.get_or_make((view.session, *sources[name]), made)
-
-    before = cache.get_or_make((view.session, _LAST), Vocabulary)
-    found = before.followed(sources, make)
-    cache.put((view.session, _LAST), found)
+        made = partial(_keywords_of, work, effort, cache, logs.get(name))
+        found[name] = cache.get_or_make((view.session, effort, known.get(last[name])), made)
     return found
 
 

@@ -6,12 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.efforts import Effort
 from ebbtide.memory.keywords import (
-    Vocabulary,
     about,
     counted,
-    efforts_with,
     keywords,
     passages_of,
 )
@@ -103,16 +100,3 @@ def test_what_only_the_assistant_said_is_no_reference() -> None:
 
     assert about([["done", "case", "pass"]], {"x": logged}, ["x"]) == {}
     assert about([["login", "auth", "case"]], {"x": logged}, ["x"]) == {"x": ("auth", "login")}
-
-
-def test_efforts_with_a_keyword_are_counted_as_they_change() -> None:
-    """Of a vocabulary that follows another the efforts that changed or left count no longer."""
-    css, auth, api = (Effort(name, "concluded") for name in ("css", "auth", "api"))
-    old = {"css": {"grid": 1.0, "login": 1.0}, "auth": {"login": 0.4}}
-    new = {"css": {"grid": 1.0}, "api": {"grid": 1.0}}
-
-    before = Vocabulary().followed({"css": (css, "1"), "auth": (auth, "2")}, old.__getitem__)
-    after = before.followed({"css": (css, "3"), "api": (api, "4")}, new.__getitem__)
-
-    assert efforts_with({"grid", "login"}, before) == {"grid": 1, "login": 2}
-    assert efforts_with({"grid", "login"}, after) == {"grid": 2}
