@@ -36,6 +36,10 @@ TALK: Mapping[str, str] = {
 WARMING = ("begin an effort", "go on")
 
 
+_COMPREHENSIONS = frozenset({"<listcomp>", "<dictcomp>", "<setcomp>"})
+"""Frames of Python 3.11 that later versions do not have."""
+
+
 @dataclass
 class Walk:
     """The frames of a package that a turn entered, without doubles for tests and what they call."""
@@ -48,7 +52,7 @@ class Walk:
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
         """Count a call of a function of the package."""
-        if event != "call":
+        if event != "call" or frame.f_code.co_name in _COMPREHENSIONS:
             return
         own = self._own(frame)
         if own is None or self._is_for_double(frame):

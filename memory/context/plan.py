@@ -174,12 +174,12 @@ class Plan:
 
     @classmethod
     def unpacked(cls, state: Mapping[str, Any] | None) -> "Plan | None":
-        """Return the plan of the state, None if the state has none.
+        """Return the plan of the state, None if it has none, or one of another version.
 
         >>> Plan.unpacked({"after_turn": 9, "turns": "3-5"}) == Plan(9, (3, 4, 5))
         True
         """
-        if not state:
+        if not state or not state.keys() <= cls.__dataclass_fields__.keys():
             return None
         fields = dict(state)
         for name in ("turns", "brief"):

@@ -24,11 +24,9 @@ from pydantic import (
 )
 from typing_extensions import TypedDict
 
-from ...memory.context.plan import Why
 from ...memory.decay import counted_down
 from ...memory.efforts import Efforts
-from ...memory.errors import SettingsError, ToolError
-from ...memory.names import numbers
+from ...memory.errors import SettingsError
 from ...memory.references import ReferenceKind
 from ...memory.settings import resolve
 from ...memory.turn import Tip
@@ -48,14 +46,6 @@ _ENTRY = ConfigDict(strict=True, extra="allow")
 """Leaves such fields where they are."""
 
 
-def _valid_event(event: dict[str, Any]) -> dict[str, Any]:
-    _EVENT.validate_python(event)
-    needed = _NEEDED.get(event["type"], ("effort",))
-    if not event.keys() >= {*needed}:
-        raise ValueError(f"Input should be an event with {needed}")
-    return event
-
-
 def _valid_report(report: dict[str, Any]) -> dict[str, Any]:
     if {"system", "tools"} <= {*_REPORT.validate_python(report)["tokens"]}:
         return report
@@ -68,62 +58,8 @@ def _valid_entry(entry: list[Any]) -> list[Any]:
     return entry
 
 
-def _valid_ranges(ranges: str) -> str:
-    try:
-        numbers(ranges)
-    except ToolError as error:
-        raise ValueError(str(error)) from error
-    return ranges
-
-
 _Turn: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 31)]
 """The number of a turn; the archive keeps it in an integer of PostgreSQL, which ends there."""
-
-
-@with_config(ConfigDict(strict=True, extra="allow"))
-class _EventFields(TypedDict, total=False):
-    """The fields of events that are read; others may have any form."""
-
-    type: Required[str]
-    effort: str
-    efforts: list[str]
-    turns: list[_Turn] | _Turn
-    turn: _Turn
-    tokens: _Turn | dict[str, _Turn]
-    goal: str
-    rationale: str
-    summary: str
-    constraints: list[str]
-    keywords: list[str]
-    importance: int
-    stale: bool
-    anchor: dict[str, str]
-    auto: bool
-    silent: _Turn
-    total: _Turn
-    day: str
-    said: _Turn
-    before: list[_Turn]
-    answer: _Turn
-    alone: _Turn
-    purpose: str
-
-
-_NEEDED: Mapping[str, tuple[str, ...]] = {
-    "concluded": ("effort", "tokens"),
-    "expanded": ("effort", "turns", "tokens"),
-    **dict.fromkeys(("searched", "surfaced"), ("efforts",)),
-    "anchored": ("anchor",),
-    "adopted": ("turns",),
-    "context": ("said", "answer", "alone", "before"),
-    "sent": ("tokens",),
-    "dated": ("day",),
-    "hinted": (),
-    "asked": ("purpose",),
-}
-"""The fields that an event of a type must have; others need the effort that they change."""
-
-_EVENT = TypeAdapter(_EventFields)
 
 
 def _past(turn: int, info: ValidationInfo) -> int:
@@ -207,46 +143,6 @@ _REPORT = TypeAdapter(_ReportFields)
 
 
 @with_config(_STRICT)
-class PackedRounds(TypedDict, total=False):
-    """How much is shown of a turn of many rounds: places in the turn, and tokens."""
-
-    until: _Turn
-    left: _Turn
-    gone: list[Annotated[tuple[str, _Turn, _Turn], Field(strict=False)]]
-    limits: list[Annotated[list[_Turn | None], Field(min_length=3, max_length=3)]]
-    request: _Turn
-    files: _Turn
-    bare: bool
-    excerpt: _Turn
-
-
-@with_config(_STRICT)
-class PackedPlan(TypedDict, total=False):
-    """What the context shows until the plan changes, as `Plan.packed` writes it."""
-
-    after_turn: Required[_Turn]
-    turns: Annotated[str, AfterValidator(_valid_ranges)]
-    previews: _Turn
-    short: dict[Annotated[str, Field(pattern="^[0-9]{1,9}$")], _Turn]
-    rounds: PackedRounds
-    summaries: list[str]
-    older: list[str]
-    unnamed: Annotated[int, Field(ge=0)]
-    open: list[str]
-    active: str
-    application: list[str]
-    todos: str
-    quotes: dict[str, _Turn]
-    logs: dict[str, Annotated[str, AfterValidator(_valid_ranges)]]
-    anchor: dict[str, str]
-    size: Annotated[int, Field(ge=0)]
-    key: str
-    why: Why
-    within: _Turn
-    events: _Turn
-
-
-@with_config(_STRICT)
 class Prompt(TypedDict, total=False):
     """An assembled prompt: its messages, and the place of the last one that a rebuild keeps."""
 
@@ -273,7 +169,7 @@ class Bookkeeping(TypedDict, total=False):
     settings. `limit` is the size to which a context was cut that the provider of a model refused.
     `plan` is what the context shows, None to make it anew. `due` tells that an open effort must be
     compressed. `known` has the newest messages in the state, as `history.entries` writes them.
-    `memory` is a digest of all that the nodes wrote, by which they know it again; see `digest_of`.
+    `memory` is a digest of what the nodes wrote, by which they know it again; see `digest_of`.
     """
 
     archive: str
@@ -282,13 +178,13 @@ class Bookkeeping(TypedDict, total=False):
     nonce: Annotated[str, Field(pattern="^([0-9a-f]{2})*$")]
     round: Annotated[str, Field(pattern="^([0-9a-f]{32})?$")]
     command: Annotated[str, Field(pattern="^([0-9a-f]{2})*$")]
-    plan: PackedPlan | None
+    plan: dict[str, Plain] | None
     due: bool
     sent: str
     fixed: str
     window: Annotated[int, Field(ge=0)] | None
     limit: Limit
-    events: list[Annotated[dict[str, Plain], AfterValidator(_valid_event)]]
+    events: list[dict[str, Plain]]
     known: list[Annotated[list[Any], AfterValidator(_valid_entry)]]
     memory: str
 
@@ -508,15 +404,24 @@ def efforts_of(state: Mapping[str, Any]) -> Efforts:
     )
 
 
-def digest_of(state: Mapping[str, Any], secret: bytes) -> str:
-    """Return a digest of memory and bookkeeping, "" if somebody put in what is no plain data.
+def digests_of(state: Mapping[str, Any], secret: bytes) -> tuple[str, str]:
+    """Return digests of memory and bookkeeping, "" for what is no plain data.
 
-    A secret keys it, so that nobody else can write a state that the nodes do not check. A state
-    with another digest is no error: it is checked and put right.
+    A secret keys them, so that nobody else can write a state that the nodes do not check. A state
+    with others is no error: the memory is checked and put right, and of the bookkeeping plan and
+    events are left out.
     """
+    memory, bookkeeping = (
+        _digest({key: state[key] for key in kind.__annotations__ if key in state}, secret)
+        for kind in (Memory, Bookkeeping)
+    )
+    return memory, bookkeeping
+
+
+def _digest(values: dict[str, Any], secret: bytes) -> str:
+    values.pop("memory", None)  # the digests themselves
     try:
-        own = {key: state[key] for key in _ORDER[:-1] if key in state}
-        written = packb(own, option=OPT_SORT_KEYS)
+        written = packb(values, option=OPT_SORT_KEYS)
     except TypeError:
         return ""
     return blake2b(written, key=secret, digest_size=8).hexdigest()
@@ -538,13 +443,18 @@ def unpacked(state: Mapping[str, Any], secret: bytes = b"") -> TurnState:
         own["todos"] = state["todos"]
     edited, kept = state.get("memory"), state.get("bookkeeping")
     edited = edited if isinstance(edited, dict) else {}
+    is_own = not secret
     if secret and isinstance(kept, dict) and kept.get("memory"):
         both = {**edited, **kept}
         written = {key: both[key] for key in _ORDER if key in both}
-        if kept["memory"] == digest_of(written, secret):
+        digests = digests_of(written, secret)
+        if all(digests) and kept["memory"] == "".join(digests):
             return cast("TurnState", own | written)
-    bookkeeping, _ = valid(kept, Bookkeeping)
-    bookkeeping.pop("memory", None)
+        is_own = str(kept["memory"]).endswith(digests[1] or " ")
+    left_out = {"memory"} if is_own else {"memory", "plan", "events"}
+    bookkeeping = {
+        key: value for key, value in valid(kept, Bookkeeping)[0].items() if key not in left_out
+    }
     wrong = list[Path]()
     turn, persisted = edited.get("turn", 0), bookkeeping.get("number")
     newest = max((number for *_, number in bookkeeping.get("known", ())), default=0)
@@ -612,7 +522,8 @@ def repacked(
         or (isinstance(value, dict) and [*value] != [*old[key]])
     }
     packed = {key: value for key, value in update.items() if key in CHANNELS}
-    new["memory"] = digest_of({**read, **new}, parts.secret)
+    digests = digests_of({**read, **new}, parts.secret)
+    new["memory"] = "".join(digests) if all(digests) else ""
     if new["memory"] == read.get("memory"):
         del new["memory"]
     for channel, kind in (("memory", Memory), ("bookkeeping", Bookkeeping)):
