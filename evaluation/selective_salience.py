@@ -25,7 +25,7 @@ from ..memory.errors import AnswerError, SettingsError
 from ..memory.messages import text
 from ..memory.salience.compress import Chosen, choose, confirmed
 from ..memory.salience.core import Goals, core
-from ..memory.salience.extract import Previous, Sizes, background
+from ..memory.salience.extract import Asking, Previous, background
 from ..memory.salience.merge import Similarity, embedding_similarity, merged
 from ..memory.settings import Settings
 from ..memory.tokens import count
@@ -34,11 +34,9 @@ from ..memory.turn import StoredTurn
 from ..nodes.ask import Models, QuestionCost, drive
 from ..prompts.loader import render
 from .judge import FENCES
+from .strategy_protocol import CONVERSATION
 
 _log = logging.getLogger("ebbtide.salience")
-
-_NAME = "conversation"
-"""The one effort that a conversation consists of."""
 
 _DEFAULTS = Settings()
 
@@ -90,20 +88,22 @@ class SelectiveSalienceStrategy:
         self.original_goal, self.constraints = original_goal, [*constraints]
         self.calls: list[QuestionCost] = []
         self.fallbacks = 0
-        self._goals = Goals(original_goal, original_goal, (), tuple(constraints))
-        self._compression = Compression(_NAME, 0, 0)
+        effort = Effort(CONVERSATION, "open", goal=original_goal, constraints=tuple(constraints))
+        self._goals = Goals(effort, original_goal)
+        self._compression = Compression(CONVERSATION, 0, 0)
         self._read: list[Mapping[str, Any]] = []
         self._changes = 0
 
     def update_goal(self, new_goal: str, rationale: str = "") -> None:
         """Change the goal. The next compression quotes the original goal and the reason."""
         changes = (*self._goals.changes, (self._compression.through + 1, new_goal, rationale))
-        self._goals = replace(self._goals, current=new_goal, changes=changes)
+        effort = replace(self._goals.effort, goal=new_goal)
+        self._goals = replace(self._goals, effort=effort, changes=changes)
 
     @property
     def goal(self) -> str:
         """The current goal."""
-        return self._goals.current
+        return self._goals.effort.goal
 
     @property
     def salience_set(self) -> list[str]:
@@ -147,7 +147,8 @@ class SelectiveSalienceStrategy:
         pool = merged(before, items, self._similarity, self.similarity_threshold, chosen.revisions)
         new = replace(old, turn=through, through=through, items=pool.items)
         quotes = tuple(item.quote for item in new.current)
-        summary = self._background(turns, Previous(old.background, quotes, pool.obsolete))
+        so_far = Previous(old.background, quotes, pool.obsolete, chosen.background)
+        summary = self._background(turns, so_far)
         self._compression, self._read = replace(new, background=summary), leading
         return self._build_context(self.salience_set, summary, context[trigger_point:], leading)
 
@@ -189,7 +190,7 @@ class SelectiveSalienceStrategy:
         """Return the four parts as a text; system messages of `earlier` are in the first one."""
         said = [*map(_as_message, recent_turns)]
         system = [text(one) for one in map(_as_message, earlier) if one.type == "system"]
-        goal = render("open_line", **self._effort().purpose)
+        goal = render("open_line", **self._goals.effort.purpose)
         return render(
             "evaluation/rebuilt",
             system="\n".join([*system, goal]),
@@ -200,10 +201,15 @@ class SelectiveSalienceStrategy:
 
     @cached_property
     def _models(self) -> Models:
-        return {
-            "extraction": _made(self.extraction_model),
-            "background": _made(self.compression_model),
-        }
+        extraction, background = self.extraction_model, self.compression_model
+        made = _made(extraction)
+        same = extraction == background
+        return {"extraction": made, "background": made if same else _made(background)}
+
+    @cached_property
+    def _asking(self) -> Asking:
+        at_once = self._models["extraction"] is self._models["background"]
+        return Asking(_DEFAULTS.context_budget, FENCES, at_once=at_once)
 
     @cached_property
     def _similarity(self) -> Similarity:
@@ -212,9 +218,6 @@ class SelectiveSalienceStrategy:
         except SettingsError as error:
             _log.warning("quotes are compared by their letters: %s", error)
             return embedding_similarity(None)
-
-    def _effort(self) -> Effort:
-        return Effort(_NAME, "open", goal=self.goal, constraints=self._goals.constraints)
 
     def _turns(self, context: Messages) -> list[StoredTurn]:
         """Return messages in turns, each beginning with the user, numbered after older ones."""
@@ -230,18 +233,13 @@ class SelectiveSalienceStrategy:
 
     def _chosen(self, turns: Sequence[StoredTurn], recorded: Sequence[Item] = ()) -> Chosen:
         """Return what the model chooses; if it fails, what rules find."""
-        items = (*self._compression.items, *recorded)
-        sizes = Sizes(_DEFAULTS.context_budget)
-        try:
-            steps = choose(self._effort(), turns, items, sizes, FENCES)
-            chosen = drive(steps, self._models, self.calls.append)
-        except AnswerError as error:
-            chosen = Chosen((), "salience", fallback=str(error))
-        if not chosen.fallback:
-            return chosen
-        self.fallbacks += 1
-        _log.warning("only the core of the conversation is quoted: %s", chosen.fallback)
-        return replace(chosen, items=core(self._goals, turns), method="protected-core")
+        old = replace(self._compression, items=(*self._compression.items, *recorded))
+        steps = choose(self._goals, turns, old, self._asking)
+        chosen = drive(steps, self._models, self.calls.append)
+        if chosen.fallback:
+            self.fallbacks += 1
+            _log.warning("only the core of the conversation is quoted: %s", chosen.fallback)
+        return chosen
 
     def _recorded(self, turns: Sequence[StoredTurn]) -> tuple[Item, ...]:
         """Return the first goal and the reasons of its changes since the last compression."""
@@ -257,9 +255,8 @@ class SelectiveSalienceStrategy:
         """Return a new background, or the old one if the model fails."""
         if not turns:
             return old.background
-        sizes = Sizes(_DEFAULTS.context_budget)
         try:
-            steps = background(self._effort(), turns, old, sizes, FENCES)
+            steps = background(self._goals.effort, turns, old, self._asking)
             return drive(steps, self._models, self.calls.append)
         except AnswerError as error:
             _log.warning("the background stays as it was: %s", error)

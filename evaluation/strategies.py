@@ -21,12 +21,10 @@ from ..memory.archive.export import read
 from ..memory.archive.sql import DiskArchive
 from ..memory.compressions import Compression
 from ..memory.context.quotes import quote
-from ..memory.efforts import Effort
 from ..memory.errors import AnswerError
 from ..memory.questions import What
-from ..memory.salience.compress import Chosen, choose, confirmed
-from ..memory.salience.core import core
-from ..memory.salience.extract import Previous, Sizes
+from ..memory.salience.compress import Chosen, by_rules, choose, confirmed
+from ..memory.salience.extract import Asking, Previous
 from ..memory.salience.extract import background as describe
 from ..memory.salience.merge import Merged, embedding_similarity, lexical, merged
 from ..memory.settings import Settings
@@ -34,7 +32,7 @@ from ..memory.turn import StoredTurn
 from ..nodes.ask import Models, QuestionCost, drive
 from ..prompts.loader import render
 from .judge import FENCES
-from .strategy_protocol import Context, Quoted, Strategy, after, as_messages
+from .strategy_protocol import CONVERSATION, Context, Quoted, Strategy, after, as_messages
 from .template import EvaluationError, TemplateTurn
 
 RECENT = 3
@@ -42,9 +40,6 @@ RECENT = 3
 
 BUDGET = 4_000
 """Tokens of the agent's context without a setting; instructions and tools take about 1,150."""
-
-_NAME = "conversation"
-"""The one effort that a conversation consists of."""
 
 
 class StrategyError(EvaluationError):
@@ -102,12 +97,12 @@ class ProtectedCore(Strategy):
     def _set_up(self) -> None:
         purposes: tuple[What, ...] = ("extraction", "background")
         self._models: Models = {what: self.inputs.asked_for(what) for what in purposes}
-        self._sizes = Sizes(self.inputs.settings.context_budget)
+        self._asking = Asking(self.inputs.settings.context_budget, FENCES)
         # By letters without a warning: the results say how quotes are compared.
         self._similarity = (
             embedding_similarity(self.inputs.embedder) if self.inputs.embedder else lexical
         )
-        self._compression = Compression(_NAME, 0, 0)
+        self._compression = Compression(CONVERSATION, 0, 0)
         self._calls: list[QuestionCost] = []
 
     def _compressed(self, turns: Sequence[TemplateTurn]) -> Context:
@@ -119,7 +114,7 @@ class ProtectedCore(Strategy):
         before = confirmed(old.items, choice.confirmed, turns[-1].turn_id)
         union = merged(before, choice.items, self._similarity, threshold, choice.revisions)
         through = older[-1].turn_id if older else 0
-        new = Compression(_NAME, turns[-1].turn_id, through, union.items)
+        new = Compression(CONVERSATION, turns[-1].turn_id, through, union.items)
         try:
             background = self._background(turns_of(after(older, old.through)), new, union)
             failed = False
@@ -135,19 +130,16 @@ class ProtectedCore(Strategy):
         )
 
     def _choose(self, new: Sequence[StoredTurn]) -> Chosen:
-        return Chosen(core(self.goals, new), "protected-core")
+        return by_rules(self.goals, new, self._asking)
 
     def _background(self, _leaving: Sequence[StoredTurn], _new: Compression, _union: Merged) -> str:
         """Return the background for exchanges that leave the context; rules write none."""
         return ""
 
-    def _effort(self) -> Effort:
-        return Effort(_NAME, "open", goal=self.goals.current, constraints=self.goals.constraints)
-
     def _messages(self, turns: Sequence[TemplateTurn]) -> tuple[AnyMessage, ...]:
         """Return the marker of the effort, the quotes of the older turns, and the later turns."""
         through = self._compression.through
-        front = [FENCES.note(render("open_line", **self._effort().purpose))]
+        front = [FENCES.note(render("open_line", **self.goals.effort.purpose))]
         if through:
             older = tuple(item for item in self._compression.items if item.turn <= through)
             quoted = quote(replace(self._compression, items=older), turns[0].turn_id, FENCES)
@@ -163,19 +155,13 @@ class SelectiveSalience(ProtectedCore):
     note = f"has a model quote, beside the last {RECENT} exchanges."
 
     def _choose(self, new: Sequence[StoredTurn]) -> Chosen:
-        try:
-            steps = choose(self._effort(), new, self._compression.items, self._sizes, FENCES)
-            choice = drive(steps, self._models, self._calls.append)
-        except AnswerError as error:
-            choice = Chosen((), "salience", fallback=str(error))
-        if not choice.fallback:
-            return choice
-        return replace(super()._choose(new), verdicts=choice.verdicts, fallback=choice.fallback)
+        steps = choose(self.goals, new, self._compression, self._asking)
+        return drive(steps, self._models, self._calls.append)
 
     def _background(self, leaving: Sequence[StoredTurn], new: Compression, union: Merged) -> str:
         quotes = tuple(item.quote for item in new.current)
         previous = Previous(self._compression.background, quotes, union.obsolete)
-        steps = describe(self._effort(), leaving, previous, self._sizes, FENCES)
+        steps = describe(self.goals.effort, leaving, previous, self._asking)
         return drive(steps, self._models, self._calls.append)
 
 
@@ -217,9 +203,9 @@ class EbbtideAgent(Strategy):
         """Run the new turns; return the context that the next call would send."""
         agent = self._agent(turns)
         if not self.last_turn:
-            goal, constraints = self.goals.original, [*self.goals.constraints]
+            goal, constraints = self.goals.original, [*self.goals.effort.constraints]
             self._script_call(
-                "open_effort", {"name": _NAME, "goal": goal, "constraints": constraints}
+                "open_effort", {"name": CONVERSATION, "goal": goal, "constraints": constraints}
             )
         for question, *answers in exchanges(after(turns, self.last_turn)):
             if question.role != "user" or not answers:
@@ -256,7 +242,7 @@ class EbbtideAgent(Strategy):
         thread = thread_at(agent, _CONFIG)
         log = [entry["told"] for entry in read(self._archive, thread.session).extractions]
         passes, self._pass_count = log[self._pass_count :], len(log)
-        newest = self._archive.load(thread.session, thread.tip).compression(_NAME)
+        newest = self._archive.load(thread.session, thread.tip).compression(CONVERSATION)
         return Context(
             tuple(messages),
             quotes=tuple(item.quote for item in newest.current) if newest else None,

@@ -8,6 +8,7 @@ from typing import ClassVar
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage
 
+from ..memory.efforts import Effort
 from ..memory.questions import What
 from ..memory.salience.core import Goals
 from ..memory.search.embeddings import Embedder
@@ -15,6 +16,9 @@ from ..memory.settings import Settings
 from ..memory.transcript import role
 from ..nodes.ask import QuestionCost
 from .template import Strict, TemplateTurn
+
+CONVERSATION = "conversation"
+"""The one effort that a conversation consists of."""
 
 
 class Quoted(Strict):
@@ -73,8 +77,8 @@ class Strategy:
 
     def __init__(self, inputs: StrategyInputs) -> None:
         """Begin with an empty context; `last_turn` is the last turn that it covers."""
-        self.inputs, self.goals = inputs, Goals("", "")
-        self.context, self.last_turn = Context(), 0
+        self.inputs, self.context, self.last_turn = inputs, Context(), 0
+        self.initialize("", ())
         self._set_up()
 
     def _set_up(self) -> None:
@@ -82,12 +86,14 @@ class Strategy:
 
     def initialize(self, goal: str, constraints: Sequence[str]) -> None:
         """Begin a conversation with this goal and these constraints."""
-        self.goals = Goals(goal, goal, (), tuple(constraints))
+        effort = Effort(CONVERSATION, "open", goal=goal, constraints=tuple(constraints))
+        self.goals = Goals(effort, goal)
 
     def update_goal(self, goal: str, rationale: str, turn_id: int) -> None:
         """Change the goal from a turn on; that turn is among those compressed next."""
         changes = (*self.goals.changes, (turn_id, goal, rationale))
-        self.goals = replace(self.goals, current=goal, changes=changes)
+        effort = replace(self.goals.effort, goal=goal)
+        self.goals = replace(self.goals, effort=effort, changes=changes)
 
     def compress(self, turns: Sequence[TemplateTurn]) -> Context:
         """Return the context for all turns so far; without turns, the last context."""

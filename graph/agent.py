@@ -1,6 +1,7 @@
 """The agent: the graph with its models, tools and archive, compiled."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -242,13 +243,13 @@ def _models(*chosen: BaseChatModel | str | None) -> dict[str, Any]:
     """Return the fields of `AgentParts` about models; the first one chosen is the default."""
     names = ("model", "summary_model", "extraction_model", "compression_model")
     purposes: tuple[What, ...] = ("anchor", "summary", "extraction", "background")
-    models: dict[What, Any] = {}
+    models, made = dict[What, Any](), cache(init_chat_model)  # one object for one name
     given_for = frozenset(what for what, one in zip(purposes, chosen, strict=True) if one)
     for what, name, given in zip(purposes, names, chosen, strict=True):
         model = models.get("anchor") if given is None else given
         kind = 'a chat model, or a name such as "openai:gpt-5-mini"'
         _required(name, model, kind, valid=model != "" and isinstance(model, str | Runnable))
-        models[what] = init_chat_model(model) if isinstance(model, str) else model
+        models[what] = made(model) if isinstance(model, str) else model
     return {"model": models["anchor"], "models": models, "given": given_for, "load": by_name}
 
 

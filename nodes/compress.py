@@ -34,8 +34,9 @@ _log = logging.getLogger("ebbtide.compression")
 def compress(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) -> dict[str, Any]:
     """Compress at most one open effort; if that fails or takes too long, the turn goes on."""
     costs: list[QuestionCost] = []
-    steps, models = _steps(state, runtime, parts, costs), _models(runtime, parts)
-    return drive(steps, models, costs.append, about=trace_metadata(state), seconds=SECONDS)
+    models, about = _models(runtime, parts), trace_metadata(state)
+    steps = _steps(state, runtime, parts, models, costs)
+    return drive(steps, models, costs.append, about=about, seconds=SECONDS)
 
 
 async def acompress(
@@ -43,8 +44,8 @@ async def acompress(
 ) -> dict[str, Any]:
     """Do what `compress` does, without blocking a thread while a model answers."""
     costs: list[QuestionCost] = []
-    steps, about = _steps(state, runtime, parts, costs), trace_metadata(state)
     models = await asyncio.to_thread(_models, runtime, parts)  # making one reads files
+    steps, about = _steps(state, runtime, parts, models, costs), trace_metadata(state)
     return await adrive(steps, models, costs.append, about=about, seconds=SECONDS)
 
 
@@ -58,7 +59,11 @@ def _models(runtime: Runtime[Settings], parts: AgentParts) -> Models:
 
 
 def _steps(
-    state: TurnState, runtime: Runtime[Settings], parts: AgentParts, costs: Sequence[QuestionCost]
+    state: TurnState,
+    runtime: Runtime[Settings],
+    parts: AgentParts,
+    models: Models,
+    costs: Sequence[QuestionCost],
 ) -> Asks[dict[str, Any]]:
     """Compress the effort that is due; `costs` collects the costs of this pass.
 
@@ -71,7 +76,8 @@ def _steps(
     effort, tell = due.effort.id, runtime.stream_writer
     tell({"compression": {"effort": effort, "status": "started"}})
     try:
-        step = yield from compress_effort(work, due, parts.similarity)
+        at_once = models["extraction"] is models["background"]
+        step = yield from compress_effort(work, due, parts.similarity, at_once=at_once)
         after, status = _stored(work, due, step, costs), "done"
     except (OSError, ArchiveError) as error:
         reason = f"{type(error).__name__}: {error}"
@@ -106,7 +112,7 @@ def _stored(work: Turn, due: Due, step: Compressed, costs: Sequence[QuestionCost
         _log.warning("%r: the background stays as it was: %s", effort, step.told["failed"])
     if "fallback" in step.told:
         _log.warning("%r: only its core is quoted: %s", effort, step.told["fallback"])
-    left_out = step.told.get("left_out", 0)
+    left_out = len(made.left_out)
     counts = {
         "fallback": "fallback" in step.told,
         "fabricated": sum(quote["verdict"] == "fabricated" for quote in step.told["quotes"]),

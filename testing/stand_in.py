@@ -99,7 +99,7 @@ def stand_in(
 ) -> str | list[ToolCall]:
     """Return the answer to a prompt: a text, or calls of tools; `forced` must be called."""
     if forced:
-        values = _summary(messages) | _salient(messages)
+        values = _summary(messages) | _salient(messages) | {"background": _background(messages)}
         wanted = tools[forced].get("properties", ())
         return [_call(forced, **{name: values[name] for name in wanted if name in values})]
     by_user = [at for at, message in enumerate(messages) if _speaker(message) == "user"]

@@ -17,17 +17,16 @@ from ..compressions import DONE, Compression, Item, Kind, Method, capped
 from ..context.budget import high_water, low_water
 from ..context.forms import whole_tokens
 from ..context.quotes import line_tokens, quote
-from ..efforts import Effort, happened, one_line
+from ..efforts import Effort, happened
 from ..errors import AnswerError
-from ..fences import Fences
 from ..questions import Asks
 from ..running_turn import Turn
-from ..tokens import count_message, cut_at_sentence
+from ..tokens import count_message
 from ..turn import Event, StoredTurn
 from .core import Goals, core
-from .extract import BACKGROUND, Previous, Sizes, background, extract, readable_at_once
-from .merge import Merged, Similarity, merged
-from .verify import Verdict, confirm, cut_quote, verify
+from .extract import Asking, Previous, background, extract, readable_at_once
+from .merge import Similarity, merged
+from .verify import Verdict, confirm, verify
 
 _SHARES = ((12, 0.6), (14, 0.5), (16, 0.3))
 """Binary logarithms of the budget, and the share of the room that the active effort may then have.
@@ -80,7 +79,6 @@ _QUOTED_SHARE = 1 / 6  # the share of the room that the items of one effort may 
 _READ_SHARES = 3  # shares of an effort that one pass reads: more than it has, unless passes fail
 _SAMPLE = 3  # newest turns whose mean size is the guess for the next turn
 _CHUNK = 50  # turns that are read at once; a pass seldom reads more
-_LONGEST_SHARE = 0.25  # the fraction of the tokens of all quotes that one may have; else it is cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +245,7 @@ class Chosen:
 
     `revisions` are the keys of older items that leave and of their heirs, `confirmed` those of
     older items that the model quoted again. `fallback` is why rules chose where a model should
-    have, else empty.
+    have, else empty. `background` came with the quotes, None if it has to be asked for.
     """
 
     items: tuple[Item, ...]
@@ -256,60 +254,77 @@ class Chosen:
     revisions: tuple[tuple[str, str], ...] = ()
     confirmed: frozenset[str] = frozenset()
     fallback: str = ""
+    background: str | None = None
 
 
-def compress(work: Turn, due: Due, similarity: Similarity) -> Asks[Compressed]:
-    """Compress the turns that leave.
+def compress(
+    work: Turn, due: Due, similarity: Similarity, *, at_once: bool = False
+) -> Asks[Compressed]:
+    """Compress the turns that leave; `at_once` asks for quotes and background in one call.
 
     If the extraction fails, rules choose instead; if the background fails, the one before stays.
     Nothing is made if there is neither a quote nor a background. If the settings ask for rules
     only, no model is asked, and the background stays as it is.
     """
-    old = due.old or Compression(due.effort.id, 0, 0)
-    chosen = yield from _choose_or_fall_back(work, due, old)
-    threshold = work.run.settings.similarity_threshold
-    turn, method = work.view.tip.turn, chosen.method
-    before = confirmed(old.items, chosen.confirmed, turn)
-    pool = merged(before, chosen.items, similarity, threshold, chosen.revisions)
-    items = capped(
-        pool.items, item_limit(work), partial(line_tokens, work.run.count), due.effort.goal
-    )
-    dropped = [item for item in pool.items if item not in items and not item.superseded_by]
-    new = replace(old, turn=turn, through=due.through, items=items, method=method, stale=False)
-    new = replace(new, left_out=(*old.left_out, *(item.turn for item in dropped)))
-    report = _report(chosen, [asdict(merge) for merge in pool.merges])
-    report |= {"left_out": len(dropped)} if dropped else {}
-    if work.run.settings.compression == "protected-core":
-        return Compressed(new, report)
-    try:
-        text = yield from _background(work, due, new, pool, dropped)
-    except AnswerError as error:
-        made = due.leaving and (items or new.background)
-        # A stale background is due again, in the next turn.
-        kept = replace(new, stale=old.stale) if made else None
-        return Compressed(kept, {**report, "failed": str(error)})
-    return Compressed(replace(new, background=text), {**report, "background": text})
+    old, settings = due.old or Compression(due.effort.id, 0, 0), work.run.settings
+    # A stale background is written anew, from all turns.
+    at_once = at_once and not old.stale
+    asking = Asking(settings.context_budget, work.fences, item_limit(work), at_once)
+    goals = _goals(work, due)
+    recorded = _recorded_items(work, due, goals, asking)
+    if settings.compression == "protected-core":
+        chosen = by_rules(goals, due.leaving, asking)
+    else:
+        known = replace(old, items=(*old.items, *recorded))
+        chosen = yield from choose(goals, due.leaving, known, asking)
+    before = confirmed(old.items, chosen.confirmed, work.view.tip.turn)
+    items, threshold = (*recorded, *chosen.items), settings.similarity_threshold
+    pool = merged(before, items, similarity, threshold, chosen.revisions)
+    new = replace(old, through=due.through, items=pool.items, method=chosen.method, stale=False)
+    report = _report(chosen, items, [asdict(merge) for merge in pool.merges])
+    if settings.compression != "protected-core":
+        turns, quotes = due.leaving, tuple(item.quote for item in new.current)
+        if old.stale:
+            log = work.view.log_turns(old.effort)
+            turns = work.view.turns_of(old.effort, [turn for turn in log if turn <= new.through])
+        previous = Previous(old.background, quotes, pool.obsolete, chosen.background)
+        try:
+            text = yield from background(due.effort, turns, previous, asking)
+            new, report = replace(new, background=text), {**report, "background": text}
+        except AnswerError as error:
+            report["failed"] = str(error)
+            # A stale background is due again, in the next turn.
+            new = replace(new, stale=old.stale)
+    limit, goal = item_limit(work), due.effort.goal
+    items = capped(pool.items, limit, partial(line_tokens, work.run.count), goal)
+    dropped = (item.turn for item in new.current if item not in items)
+    new = replace(new, turn=work.view.tip.turn, items=items, left_out=(*old.left_out, *dropped))
+    nothing = "failed" in report and not (due.leaving and (items or new.background))
+    return Compressed(None if nothing else new, report)
 
 
 def choose(
-    effort: Effort, turns: Sequence[StoredTurn], old: Sequence[Item], sizes: Sizes, fences: Fences
+    goals: Goals, turns: Sequence[StoredTurn], old: Compression, asking: Asking
 ) -> Asks[Chosen]:
     """Ask a model what matters in the new turns, and verify its quotes; there may be none.
 
-    If all of its quotes are made up, its whole answer is dropped, and `fallback` says so; a quote
-    of what is kept already is confirmed, and not made up. A quote that is made up revises nothing;
-    an item called both revised and done counts as revised.
+    Rules choose if the model fails, or if all of its quotes are made up; `fallback` says so. A
+    quote of what is kept already is confirmed, and not made up. A quote that is made up revises
+    nothing; an item called both revised and done counts as revised.
     """
-    kept = [item for item in old if not item.superseded_by]
-    answer = yield from extract(effort, turns, [item.quote for item in kept], sizes, fences)
-    longest = int(_LONGEST_SHARE * sizes.quotes)
-    known = (effort.goal, *effort.constraints, *(item.quote for item in old if item not in kept))
-    found = verify(answer.new, turns, kept, longest=longest, count=fences.count)
-    verdicts = confirm(found, kept, known)
-    items = tuple(verdict.item for verdict in verdicts if verdict.item)
+    kept, effort = old.current, goals.effort
+    so_far = Previous(old.background, tuple(item.quote for item in kept))
+    try:
+        answer = yield from extract(effort, turns, so_far, asking)
+    except AnswerError as error:
+        return by_rules(goals, turns, asking, reason=str(error))
+    gone = (item.quote for item in old.items if item.superseded_by)
+    verdicts = verify(answer.new, turns, kept, asking.cut)
+    verdicts = confirm(verdicts, kept, (effort.goal, *effort.constraints, *gone))
     if verdicts and all(verdict.verdict == "fabricated" for verdict in verdicts):
         reason = f"none of {len(verdicts)} quotes is in the log"
-        return Chosen((), "salience", verdicts, fallback=reason)
+        return by_rules(goals, turns, asking, verdicts, reason)
+    items = tuple(verdict.item for verdict in verdicts if verdict.item)
     revised = [
         (number, verdict.item.key)
         for quote, verdict in zip(answer.new, verdicts, strict=True)
@@ -319,39 +334,31 @@ def choose(
     done = [(number, DONE) for number in answer.done if number not in dict(revised)]
     numbered = [*kept, *(verdict.item for verdict in verdicts)]
     pairs = [(numbered[number - 1], heir) for number, heir in (*revised, *done)]
-    revisions = tuple((item.key, heir) for item, heir in pairs if item)
-    again = frozenset(item.key for item in items if item in kept)
-    return Chosen(items, "salience", verdicts, revisions, again)
+    return Chosen(
+        items,
+        "salience",
+        verdicts,
+        revisions=tuple((item.key, heir) for item, heir in pairs if item),
+        confirmed=frozenset(item.key for item in items if item in kept),
+        background=answer.background if asking.at_once else None,
+    )
+
+
+def by_rules(
+    goals: Goals,
+    turns: Sequence[StoredTurn],
+    asking: Asking,
+    verdicts: tuple[Verdict, ...] = (),
+    reason: str = "",
+) -> Chosen:
+    """Return what rules choose, each quote cut; `verdicts` and `reason` tell why no model did."""
+    items = tuple(replace(item, quote=asking.cut(item.quote)) for item in core(goals, turns))
+    return Chosen(items, "protected-core", verdicts, fallback=reason)
 
 
 def confirmed(items: Iterable[Item], keys: Container[str], turn: int) -> tuple[Item, ...]:
     """Return items, those of these keys as confirmed after `turn`."""
     return tuple(replace(item, confirmed=turn) if item.key in keys else item for item in items)
-
-
-def _choose_or_fall_back(work: Turn, due: Due, old: Compression) -> Asks[Chosen]:
-    """Let a model choose; if it may not or cannot, let rules choose."""
-    goals, reason = _goals(work, due), ""
-    recorded = _recorded_items(work, due, goals)
-    verdicts: tuple[Verdict, ...] = ()
-    if work.run.settings.compression != "protected-core":
-        old_keys = {item.key for item in old.items}
-        new = tuple(item for item in recorded if item.key not in old_keys)
-        sizes = Sizes(work.run.settings.context_budget, item_limit(work))
-        candidates = (*old.items, *new)
-        try:
-            chosen = yield from choose(due.effort, due.leaving, candidates, sizes, work.fences)
-            if not chosen.fallback:
-                return replace(chosen, items=(*new, *chosen.items))
-            verdicts, reason = chosen.verdicts, chosen.fallback
-        except AnswerError as error:
-            reason = str(error)
-    items = (replace(item, quote=_cut(work, item.quote)) for item in core(goals, due.leaving))
-    return Chosen((*recorded, *items), "protected-core", verdicts, fallback=reason)
-
-
-def _cut(work: Turn, quote: str) -> str:
-    return cut_quote(quote, int(_LONGEST_SHARE * item_limit(work)), work.run.count)
 
 
 def _goals(work: Turn, due: Due) -> Goals:
@@ -366,45 +373,28 @@ def _goals(work: Turn, due: Due) -> Goals:
     opened = [event["goal"] for _, event in events(first, "opened")]
     updated = events(due.leaving, "goal_updated")
     changes = tuple((turn, event["goal"], event.get("rationale", "")) for turn, event in updated)
-    return Goals([*opened, effort.goal][0], effort.goal, changes, effort.constraints)
+    return Goals(effort, [*opened, effort.goal][0], changes)
 
 
-def _recorded_items(work: Turn, due: Due, goals: Goals) -> tuple[Item, ...]:
+def _recorded_items(work: Turn, due: Due, goals: Goals, asking: Asking) -> tuple[Item, ...]:
     """Return the first goal, if there is another one now, and the reasons of its changes.
 
     The log has neither: they stand in calls of the memory's own tools. The first goal is quoted
     again after each change of the effort, as the cap may have taken it.
     """
     changed = due.old is None or due.effort.turn > due.old.turn
-    first_turn = work.view.log_turns(due.effort.id)[:1] if changed else ()
-    items = [(Kind.GOAL, goals.original, t) for t in first_turn if goals.original != goals.current]
-    items += [(Kind.DECISION, reason, turn) for turn, _, reason in goals.changes]
-    return tuple(
-        Item(kind, _cut(work, text), turn, speaker="record") for kind, text, turn in items if text
-    )
+    first = work.view.log_turns(due.effort.id)[: changed and goals.original != due.effort.goal]
+    given = [(Kind.GOAL, goals.original, turn) for turn in first]
+    given += [(Kind.DECISION, reason, turn) for turn, _, reason in goals.changes]
+    quotes = ((kind, asking.cut(text), turn) for kind, text, turn in given if text)
+    items = (Item(*quote, speaker="record") for quote in quotes)
+    old = {item.key for item in due.old.items} if due.old else ()
+    return tuple(item for item in items if item.key not in old)
 
 
-def _background(
-    work: Turn, due: Due, new: Compression, pool: Merged, left_out: Iterable[Item]
-) -> Asks[str]:
-    """Ask for a background that continues the old one and the items that have no room now."""
-    turns: Sequence[StoredTurn] = due.leaving
-    # After a turn was erased, the background is written anew from all turns that are left.
-    if due.old is not None and due.old.stale:
-        log = work.view.log_turns(due.effort.id)
-        turns = work.view.turns_of(due.effort.id, [turn for turn in log if turn <= due.through])
-    dropped = " ".join(one_line(item.quote) for item in left_out)
-    dropped = cut_at_sentence(dropped, BACKGROUND, work.run.count)
-    previous = Previous(
-        background=" ".join(filter(None, (new.background, dropped))),
-        quotes=tuple(item.quote for item in new.current),
-        obsolete=pool.obsolete,
-    )
-    sizes = Sizes(work.run.settings.context_budget)
-    return (yield from background(due.effort, turns, previous, sizes, work.fences))
-
-
-def _report(chosen: Chosen, merges: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _report(
+    chosen: Chosen, items: Iterable[Item], merges: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
     """Return the entry of the extraction log: a model's quotes, the items by rules, the merges."""
     quotes = []
     for verdict in chosen.verdicts:
@@ -416,7 +406,7 @@ def _report(chosen: Chosen, merges: Sequence[Mapping[str, Any]]) -> dict[str, An
     report = {
         "method": chosen.method,
         "quotes": quotes,
-        "by_rules": [_row(item) for item in chosen.items if item not in verified],
+        "by_rules": [_row(item) for item in items if item not in verified],
         "merges": merges,
     }
     return {**report, "fallback": chosen.fallback} if chosen.fallback else report

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ..compressions import Item, Kind
+from ..efforts import Effort
 from ..messages import text as text_of
 from ..transcript import speaker
 from ..turn import StoredTurn
@@ -84,15 +85,11 @@ _FENCE = re.compile(r"^```.*?(?:^```|\Z)", re.DOTALL | re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Goals:
-    """The goal that an effort was opened for, the one that it has now, and its constraints.
+    """An effort, the goal that it was opened for, and each change: turn, new goal and reason."""
 
-    `changes` are the turn of each change, the new goal, and the reason.
-    """
-
+    effort: Effort
     original: str
-    current: str
     changes: tuple[tuple[int, str, str], ...] = ()
-    constraints: tuple[str, ...] = ()
 
 
 def core(goals: Goals, turns: Sequence[StoredTurn]) -> tuple[Item, ...]:
@@ -105,8 +102,8 @@ def core(goals: Goals, turns: Sequence[StoredTurn]) -> tuple[Item, ...]:
         Extracted(quote=goals.original, kind=Kind.GOAL),
         *(Extracted(quote=goal, kind=Kind.GOAL, turn=turn) for turn, goal, _ in goals.changes),
         *(Extracted(quote=text, kind=Kind.DECISION, turn=turn) for turn, _, text in goals.changes),
-        Extracted(quote=goals.current, kind=Kind.GOAL),
-        *(Extracted(quote=text, kind=Kind.CONSTRAINT) for text in goals.constraints),
+        Extracted(quote=goals.effort.goal, kind=Kind.GOAL),
+        *(Extracted(quote=text, kind=Kind.CONSTRAINT) for text in goals.effort.constraints),
     ]
     in_log = [verdict.item for verdict in verify(stated, turns) if verdict.item]
     newest = {

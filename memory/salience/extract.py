@@ -12,7 +12,7 @@ from langchain_core.messages import BaseMessage
 from pydantic import AfterValidator, BaseModel, BeforeValidator
 
 from ...prompts.loader import render
-from ..compressions import Kind
+from ..compressions import CUT, Kind
 from ..context.forms import PREVIEW
 from ..context.previews import Limits, previewed
 from ..context.quotes import marked_lines
@@ -41,7 +41,8 @@ _QUOTE_TOKENS = 40  # tokens of a quote in the context as expected, by which tha
 MOST_QUOTED = 1_500
 """Tokens of the kept quotes that a model is shown where nothing else limits them."""
 
-_EXTRACTION = 2_000  # tokens of the answer of an extraction: all quotes above and their JSON fit
+_LONGEST_SHARE = 0.25  # the fraction of the tokens of all quotes that one may have; else it is cut
+_EXTRACTION = 2_000  # tokens of its answer: all quotes above, a background and their JSON fit
 
 BACKGROUND = 500
 """Tokens of a background, about a page."""
@@ -162,49 +163,92 @@ def _without_blanks(quotes: list[Extracted]) -> list[Extracted]:
     return [quote for quote in quotes if quote.quote.strip(" .").lower() not in _NOTHING]
 
 
-class Extraction(BaseModel):
+class Quotes(BaseModel):
     """What a model chooses: new quotes, and the numbers of kept ones that no longer matter."""
 
     new: Annotated[list[Extracted], BeforeValidator(_quotes), AfterValidator(_without_blanks)]
     done: Annotated[list[int], BeforeValidator(_numbers)] = []
 
 
+class Extraction(Quotes):
+    """The same with a new background, where one model gives both in one answer."""
+
+    background: Annotated[str, BeforeValidator(lambda v: v if isinstance(v, str) else "")] = ""
+
+
 @dataclass(frozen=True, slots=True)
-class Sizes:
-    """The most tokens of the context, which a call must fit as well, and of an effort's quotes."""
+class Asking:
+    """How a model is asked: the most tokens of the context, which a call must fit as well.
+
+    `quotes` are the most tokens of an effort's quotes; `at_once` asks for quotes and background in
+    one call.
+    """
 
     budget: int
+    fences: Fences
     quotes: int = MOST_QUOTED
+    at_once: bool = False
+
+    def cut(self, quote: str) -> str:
+        """Return a quote, or the longest beginning of it that may be kept, with a mark.
+
+        >>> Asking(0, Fences("", lambda text: len(text.split())), 12).cut("It rains. It snows.")
+        'It rains. […]'
+        """
+        limit, count = int(_LONGEST_SHARE * self.quotes), self.fences.count
+        if count(quote) <= limit:
+            return quote
+        cut = cut_at_sentence(quote, limit - count(f" {CUT}"), count)
+        return f"{cut if quote.startswith(cut) else cut.removesuffix('…')} {CUT}"
+
+
+@dataclass(frozen=True, slots=True)
+class Previous:
+    """What stands so far: the background, the quotes beside it, and obsolete quotes.
+
+    `written` is the next background if it came with the quotes, "" if it was missing.
+    """
+
+    background: str = ""
+    quotes: tuple[str, ...] = ()
+    obsolete: tuple[str, ...] = ()
+    written: str | None = None
 
 
 def extract(
-    effort: Effort, turns: Sequence[StoredTurn], kept: Sequence[str], sizes: Sizes, fences: Fences
+    effort: Effort, turns: Sequence[StoredTurn], old: Previous, asking: Asking
 ) -> Asks[Extraction]:
-    """Ask which quotes of `turns` must stay, and which of the quotes `kept` so far need not.
+    """Ask which quotes of `turns` must stay, and which of the old ones need not.
 
-    Quotes are numbered from 1 on, the kept ones first. A long log comes in parts; a later part is
-    shown the new quotes of earlier ones among the kept. Nothing is asked about turns in which
-    nothing was said.
+    Quotes are numbered from 1 on, the old ones first. A long log comes in parts; a later part is
+    shown the new quotes and the background of earlier ones. A background is asked for only
+    `at_once`; it is empty if one part has none. Nothing is asked about turns in which nothing was
+    said.
     """
-    count, form = fences.count, "extraction_as_text"
-    instructions = render("extract", key=fences.key)
-    other_tokens = count(instructions) + _EXTRACTION + sizes.quotes
-    logs = _parts(turns, _readable(sizes.budget, other_tokens), count)
+    fences, schema, form = asking.fences, Quotes, "extraction_as_text"
+    count, instructions, written = fences.count, render("extract", key=fences.key), list[str]()
+    if asking.at_once:
+        schema, form = Extraction, "extraction_at_once_as_text"
+        instructions += "\n" + render("extract_background", rules=_rules())
+    other_tokens = count(instructions) + _EXTRACTION + asking.quotes
+    logs = _parts(turns, _readable(asking.budget, other_tokens), count)
     new: dict[tuple[str, int | None], Extracted] = {}
     done: list[int] = []
     for number, log in enumerate(logs, start=1):
-        quotes = [*kept, *(quote.quote for quote in new.values())]
-        lines = _quote_lines(quotes, sizes.quotes, count, numbered=True)
-        free = sizes.quotes - sum(map(count, quotes))
+        quotes = [*old.quotes, *(quote.quote for quote in new.values())]
+        lines = _quote_lines(quotes, asking.quotes, count, numbered=True)
+        free = asking.quotes - sum(map(count, quotes))
+        so_far = fences.around("background", [old.background, *written][-1] or "nothing")
         request = render(
             "extract_log",
             **_effort_and_log(effort, log, number, len(logs), fences),
+            so_far="\n" + render("background_so_far", background=so_far) if asking.at_once else "",
             quoted=_fenced(lines, fences),
             most=min(_MOST, max(_FEWEST, free // _QUOTE_TOKENS)),
         )
-        answer: Extraction = yield Question(
-            "extraction", instructions, request, Extraction, form, _EXTRACTION
-        )
+        answer = yield Question("extraction", instructions, request, schema, form, _EXTRACTION)
+        if asking.at_once:
+            written.append(cut_at_sentence(answer.background, BACKGROUND, count))
         # The oldest quotes may not be listed; a model cannot mean those.
         numbers = range(len(quotes) - len(lines) + 1, len(quotes) + 1)
         for quote in answer.new:
@@ -212,7 +256,8 @@ def extract(
             first = new.setdefault((quote.quote, quote.turn), copy)
             first.replaces += [number for number in quote.replaces if number in numbers]
         done += [number for number in answer.done if number in numbers]
-    return Extraction(new=[*new.values()], done=done)
+    background = [old.background, *written][-1] if all(written) else ""
+    return Extraction(new=[*new.values()], done=done, background=background)
 
 
 def _parts(turns: Sequence[StoredTurn], limit: int, count: TokenCounter) -> list[str]:
@@ -280,28 +325,27 @@ def _readable(budget: int, other_tokens: int) -> int:
     return min(LOG_TOKENS, max(_LEAST_READ, budget - other_tokens))
 
 
-@dataclass(frozen=True, slots=True)
-class Previous:
-    """What a new background is based on: the old one, the quotes beside it, and obsolete quotes."""
-
-    background: str = ""
-    quotes: tuple[str, ...] = ()
-    obsolete: tuple[str, ...] = ()
+def _rules() -> str:
+    return render("background_rules", words=_WORDS)
 
 
 def background(
-    effort: Effort, turns: Sequence[StoredTurn], old: Previous, sizes: Sizes, fences: Fences
+    effort: Effort, turns: Sequence[StoredTurn], old: Previous, asking: Asking
 ) -> Asks[str]:
     """Ask for a background that continues the old one, and tells as past what is obsolete.
 
-    Of a long log each part continues the answer before. Raises `AnswerError` if an answer is empty.
+    Of a long log each part continues the answer before. Nothing is asked if one is `written`
+    already. Raises `AnswerError` if an answer is empty.
     """
-    instructions, count = render("background", words=_WORDS, key=fences.key), fences.count
-    quoted = _fenced(_quote_lines(old.quotes, sizes.quotes, count), fences)
-    obsolete = _fenced(_quote_lines(old.obsolete, sizes.quotes, count), fences)
+    if old.written is not None:
+        return _told(old.written)
+    fences, count = asking.fences, asking.fences.count
+    instructions = render("background", rules=_rules(), key=fences.key)
+    quoted = _fenced(_quote_lines(old.quotes, MOST_QUOTED, count), fences)
+    obsolete = _fenced(_quote_lines(old.obsolete, MOST_QUOTED, count), fences)
     gone = obsolete if old.obsolete else "nothing"
     other_tokens = count(instructions) + count(quoted) + count(gone) + 2 * BACKGROUND
-    logs = _parts(turns, _readable(sizes.budget, other_tokens), count)
+    logs = _parts(turns, _readable(asking.budget, other_tokens), count)
     newest = old.background
     for number, log in enumerate(logs, start=1):
         request = render(
@@ -312,7 +356,11 @@ def background(
             gone=gone,
         )
         answer = yield Question("background", instructions, request, limit=BACKGROUND)
-        newest = cut_at_sentence(answer, BACKGROUND, count)
-        if not newest:
-            raise AnswerError("the background that the model wrote is empty")
+        newest = _told(cut_at_sentence(answer, BACKGROUND, count))
     return newest
+
+
+def _told(background: str) -> str:
+    if not background:
+        raise AnswerError("the background that the model wrote is empty")
+    return background

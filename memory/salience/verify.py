@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Literal, TypeAlias
 
 from rapidfuzz import fuzz
@@ -13,7 +12,7 @@ from ..compressions import CUT, Item, Kind, role
 from ..efforts import one_line
 from ..messages import text as text_of
 from ..search.terms import CJK, terms
-from ..tokens import TokenCounter, count, cut_at_sentence
+from ..tokens import cut_at_sentence
 from ..transcript import cleaned, speaker
 from ..turn import StoredTurn
 from .extract import Extracted, quotable
@@ -46,7 +45,6 @@ _SAYING = frozenset({"human", "ai", "tool"})
 _FIRST = ("tool", "", "assistant", "record", "user")
 """Speakers in reverse order: words that the user said are the user's, whoever repeats them."""
 
-_LONGEST_QUOTE = 375  # tokens of a quote at most if no limit is given: a quarter of `MOST_QUOTED`
 _LEAST_ALIKE = 90.0  # how alike a quote and its source must be, as rapidfuzz's ratio, 0-100
 
 _SEARCH_LENGTH = 800
@@ -102,16 +100,13 @@ def verify(
     quotes: Sequence[Extracted],
     turns: Sequence[StoredTurn],
     kept: Sequence[Item] = (),
-    *,
-    longest: int = _LONGEST_QUOTE,
-    count: TokenCounter = count,
+    cut: Callable[[str], str] = str,
 ) -> tuple[Verdict, ...]:
     """Look for quotes in the turns that they are from, and in the quotes `kept` so far.
 
     An item is a part of one message, unchanged but for white space: a near miss becomes the words
     of its source. A quote that says nothing alone carries the sentence before. Words of a tool's
-    output only are no goal, constraint or decision. An item of over `longest` tokens is cut, and
-    ends in a mark.
+    output only are no goal, constraint or decision. An item is `cut` if it is too long.
 
     >>> turns = [StoredTurn(3, (HumanMessage("Port 8443 is ours."),), "")]
     >>> [verdict] = verify([Extracted(quote="Port 8443 is ours", turn=1)], turns)
@@ -129,7 +124,6 @@ def verify(
         for message in quotable(turn)
     )
     sources = (*older, *(source for source in log if source.words.strip()))
-    cut = partial(cut_quote, limit=longest, count=count)
     return tuple(_verdict(quote, sources, cut) for quote in quotes)
 
 
@@ -165,18 +159,6 @@ def _verdict(quote: Extracted, sources: Sequence[Source], cut: Callable[[str], s
     kind = Kind.OUTPUT if role(source.speaker) == "tool" and quote.kind in _STATED else quote.kind
     item = Item(kind, cut(words), source.turn, speaker=source.speaker)
     return Verdict(quote.quote, "verbatim" if verbatim else "mended", item)
-
-
-def cut_quote(words: str, limit: int, count: TokenCounter) -> str:
-    """Return the words, or the longest beginning of them within `limit` tokens, with a mark.
-
-    >>> cut_quote("It rains. It snows.", 3, lambda text: len(text.split()))
-    'It rains. […]'
-    """
-    if count(words) <= limit:
-        return words
-    cut = cut_at_sentence(words, limit - count(f" {CUT}"), count)
-    return f"{cut if words.startswith(cut) else cut.removesuffix('…')} {CUT}"
 
 
 def _exact(quote: str, turn: int | None, sources: Sequence[Source]) -> _Hit | None:

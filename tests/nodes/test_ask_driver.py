@@ -15,7 +15,7 @@ from ebbtide.memory.compressions import Kind
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.questions import Asks, Question
-from ebbtide.memory.salience.extract import Extracted, Previous, Sizes, background, extract
+from ebbtide.memory.salience.extract import Asking, Extracted, Previous, background, extract
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tools.summary import EffortSummary
 from ebbtide.memory.turn import StoredTurn
@@ -54,12 +54,12 @@ def summarising(_: Settings = DEFAULTS) -> Asks[EffortSummary]:
 
 def selecting(settings: Settings = DEFAULTS) -> Asks[Any]:
     """Ask what of a log must stay."""
-    return extract(EFFORT, TURNS, [], Sizes(settings.context_budget), FENCES)
+    return extract(EFFORT, TURNS, Previous(), Asking(settings.context_budget, FENCES))
 
 
 def describing(settings: Settings = DEFAULTS) -> Asks[str]:
     """Ask for a background."""
-    return background(EFFORT, TURNS, Previous(), Sizes(settings.context_budget), FENCES)
+    return background(EFFORT, TURNS, Previous(), Asking(settings.context_budget, FENCES))
 
 
 def models(model: BaseChatModel) -> Models:

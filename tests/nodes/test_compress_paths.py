@@ -305,19 +305,46 @@ def test_a_pass_without_anything_leaves_state_and_context_as_they_were(
     )
 
 
-def test_models_default_to_the_agents_own(tmp_path: Path) -> None:
-    """Without further choice the agent's model extracts and writes the background."""
-    model = ScriptedModel(answers=lambda _: "Seen.", structured=quoting(RULE))
+@pytest.mark.parametrize(
+    ("answer", "quotes", "background"),
+    [
+        ({"new": [{"quote": RULE}], "background": "They worked."}, [RULE], "They worked."),
+        ({"new": [], "background": "They worked."}, [], "They worked."),
+        ({"new": [{"quote": RULE}]}, [RULE], ""),
+        ({"new": [{"quote": RULE}], "background": ["They"]}, [RULE], ""),
+    ],
+)
+def test_one_model_is_asked_once(
+    tmp_path: Path, answer: Any, quotes: list[str], background: str
+) -> None:
+    """The agent's model gives quotes and background together; without one the old one stays."""
+    model = ScriptedModel(answers=lambda _: "Seen.", structured=lambda _: answer)
     saver, archive = InMemorySaver(), DiskArchive(tmp_path, durable=False)
     agent = create_memory_agent(model, archive=archive, checkpointer=saver, settings=SMALL)
     opening = talk(tmp_path, [call("open_effort", name="shop"), "Opened."], checkpointer=saver)
     opening.say("Let's move the shop.")
+    chat = Talk(agent, model, archive)
 
-    talked(Talk(agent, model, archive), 9, {2: RULE})
+    *_, state = talked(chat, 9, {2: RULE})
 
-    assert len(model.asked) == len(entries(tmp_path)) >= 1
-    written = [sent for sent in model.sent if "write the background" in sent.text]
-    assert len(written) == len(model.asked)
+    assert [one["what"] for one in entries(tmp_path)[0]["told"]["calls"]] == ["extraction"]
+    made = stored(chat, state)
+    assert made is not None
+    assert [item.quote for item in made.current] == quotes
+    assert made.background == background
+    assert not [sent for sent in model.sent if "write the background" in sent.text]
+
+
+def test_one_model_that_fails_is_asked_for_the_background_alone(tmp_path: Path) -> None:
+    """Where rules choose the quotes, and where it answers with neither, nothing is lost."""
+    model = ScriptedModel(answers=lambda _: "They worked.", structured=lambda _: "no JSON")
+    chat = compressing(tmp_path, extraction_model=model, compression_model=model)
+
+    *_, state = talked(chat, 9, {2: RULE})
+
+    made = stored(chat, state)
+    assert made is not None
+    assert (made.method, made.background) == ("protected-core", "They worked.")
 
 
 def test_embeddings_compare_what_is_quoted(

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from ebbtide import Settings, create_memory_agent
 from ebbtide.memory.compressions import Item, Kind
 from ebbtide.memory.efforts import Effort
-from ebbtide.memory.salience.extract import Previous, Sizes, background, extract
+from ebbtide.memory.salience.extract import Asking, Previous, background, extract
 from ebbtide.memory.salience.verify import verify
 from ebbtide.memory.tool_names import MEMORY_TOOLS
 from ebbtide.memory.turn import StoredTurn
@@ -334,7 +334,7 @@ TURNS = [
 
 def test_telling_sentences_are_extracted() -> None:
     """Constraints, decisions and numbers are quoted, with their kinds and turns."""
-    steps = extract(EFFORT, TURNS, (), Sizes(16_000), FENCES)
+    steps = extract(EFFORT, TURNS, Previous(), Asking(16_000, FENCES))
     selection = drive(steps, {"extraction": ScriptedModel()})
 
     assert [one.item for one in verify(selection.new, TURNS) if one.item] == [
@@ -352,7 +352,7 @@ def test_telling_sentences_are_extracted() -> None:
 )
 def test_backgrounds(old: str, written: str) -> None:
     """A background begins as the old one does, and says what users asked first and last."""
-    steps = background(EFFORT, TURNS, Previous(old), Sizes(16_000), FENCES)
+    steps = background(EFFORT, TURNS, Previous(old), Asking(16_000, FENCES))
 
     assert drive(steps, {"background": ScriptedModel()}) == written
 

@@ -3,17 +3,16 @@
 import pytest
 
 from ebbtide.memory.compressions import Item, Kind
+from ebbtide.memory.efforts import Effort
 from ebbtide.memory.messages import text
 from ebbtide.memory.salience.core import MOST_SENTENCES, Goals, core, kind_of
 from ebbtide.memory.turn import StoredTurn
 from tests.memory.conversations import ai, human, tool
 
-GOALS = Goals(
-    "Log in again",
-    "Log in with passkeys",
-    ((3, "Log in with passkeys", "passwords are phished"),),
-    ("no downtime",),
-)
+EFFORT = Effort("login", "open", goal="Log in with passkeys", constraints=("no downtime",))
+CHANGES = ((3, "Log in with passkeys", "passwords are phished"),)
+GOALS = Goals(EFFORT, "Log in again", CHANGES)
+NONE = Goals(Effort("login", "open"), "")
 
 
 @pytest.mark.parametrize(
@@ -52,7 +51,7 @@ def test_sentences_of_the_log_are_quoted_with_their_turns() -> None:
         StoredTurn(2, (tool("1", "You must pay."), ai("```\nx must be 1\n```\nWe chose B.")), ""),
     ]
 
-    items = core(Goals("", ""), turns)
+    items = core(NONE, turns)
 
     assert items == (
         Item(Kind.CONSTRAINT, "Tokens must", 1),
@@ -91,7 +90,7 @@ def test_the_newest_of_the_same_words_stays() -> None:
         for n in (1, 2, 3)
     ]
 
-    assert core(Goals("", ""), turns) == (Item(Kind.CONSTRAINT, "We must ship it.", 3),)
+    assert core(NONE, turns) == (Item(Kind.CONSTRAINT, "We must ship it.", 3),)
 
 
 def test_the_core_is_bounded() -> None:
@@ -101,7 +100,7 @@ def test_the_core_is_bounded() -> None:
         for n in range(500)
     ]
 
-    items = core(Goals("", ""), turns)
+    items = core(NONE, turns)
 
     assert [item.turn for item in items] == [*range(500 - MOST_SENTENCES, 500)]
 
@@ -110,7 +109,7 @@ def test_constraints_stay_longer_than_decisions() -> None:
     """Any number of newer decisions puts no constraint out."""
     decided = [StoredTurn(n, (human(f"We decided on plan {n}."),), "") for n in range(2, 500)]
 
-    items = core(Goals("", ""), [StoredTurn(1, (human("Orders must stay."),), ""), *decided])
+    items = core(NONE, [StoredTurn(1, (human("Orders must stay."),), ""), *decided])
 
     assert items[0] == Item(Kind.CONSTRAINT, "Orders must stay.", 1)
     assert [item.turn for item in items[1:]] == [*range(501 - MOST_SENTENCES, 500)]
@@ -121,7 +120,7 @@ def test_every_item_stands_in_its_turn() -> None:
     said = '1. Never do "this."  Always do that!\r\n* 我们决定用B。“必须快！”他说。 At most e.g. 3.'
     turns = [StoredTurn(1, (human(said),), "")]
 
-    items = core(Goals("", ""), turns)
+    items = core(NONE, turns)
 
     assert len(items) == 5
     assert all(item.quote in text(turns[0].messages[0]) for item in items)

@@ -1,6 +1,8 @@
 """Extraction: what a model is asked about a log, and what is taken of its answers."""
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,9 +13,10 @@ from ebbtide.memory.efforts import Effort
 from ebbtide.memory.questions import Question
 from ebbtide.memory.salience.extract import (
     MOST_PARTS,
+    Asking,
     Extracted,
     Extraction,
-    Sizes,
+    Previous,
     extract,
 )
 from ebbtide.memory.turn import StoredTurn
@@ -26,19 +29,19 @@ EFFORT = Effort("auth-bug", "open", goal="Log in again", constraints=("no downti
 TURNS = [StoredTurn(n, (human(f"Step {n}: open port {n}."), ai("Done.")), "") for n in (4, 5)]
 
 
-SIZES = Sizes(16_000)
+ASKING = Asking(16_000, FENCES)
 
 
 def asked(
     turns: Sequence[StoredTurn],
     answers: Sequence[Extraction],
     kept: Sequence[str] = (),
-    sizes: Sizes = SIZES,
+    asking: Asking = ASKING,
     **chosen: Any,
 ) -> tuple[list[Question], Extraction | None]:
     """Return what is asked about turns, and what came of the answers if they were enough."""
     with constants(**chosen):
-        return answered(extract(EFFORT, turns, kept, sizes, FENCES), answers)
+        return answered(extract(EFFORT, turns, Previous(quotes=tuple(kept)), asking), answers)
 
 
 def found(*quotes: str, done: Sequence[int] = ()) -> Extraction:
@@ -93,7 +96,7 @@ def test_the_newest_quotes_are_told_within_the_limit() -> None:
     """The list of quotes is no longer than what quotes may have; the others keep their numbers."""
     old = [f"Port {n} is open." for n in range(60)]
 
-    (request,), _ = asked(TURNS, [], old, sizes=Sizes(16_000, quotes=100))
+    (request,), _ = asked(TURNS, [], old, asking=Asking(16_000, FENCES, quotes=100))
 
     assert "\n60. Port 59 is open.\n" in request.log
     assert request.log.count("is open.") == 20
@@ -104,7 +107,7 @@ def test_numbers_of_quotes_that_are_not_told_are_dropped() -> None:
     old = [f"Port {n} is open." for n in range(60)]
     answer = Extraction(new=[Extracted(quote="Step 4.", replaces=[2, 42])], done=[1, 40, 41])
 
-    extraction = chosen([answer], kept=old, sizes=Sizes(16_000, quotes=100))
+    extraction = chosen([answer], kept=old, asking=Asking(16_000, FENCES, quotes=100))
 
     assert ([one.replaces for one in extraction.new], extraction.done) == ([[42]], [41])
 
@@ -136,6 +139,22 @@ def test_a_long_log_is_asked_about_in_parts() -> None:
     assert "\n1. end 1.\n2. end 2.\n</quoted" in requests[2].log
 
 
+@pytest.mark.parametrize(("second", "made"), [("Both.", "Both."), (" \n", ""), (None, "")])
+def test_a_background_is_asked_for_at_once(second: Any, made: str) -> None:
+    """Each part goes on from the answer before; if one part has none, the pass has none."""
+    turns = [StoredTurn(n, (human("word " * 400),), "") for n in (1, 2)]
+    answers = [Extraction.model_validate({"new": [], "background": s}) for s in ("First.", second)]
+
+    requests, extraction = asked(
+        turns, answers, asking=replace(ASKING, at_once=True), LOG_TOKENS=500
+    )
+
+    so_far = [re.findall(r"so far:\n<.*>\n(.+)\n</background", one.log) for one in requests]
+    assert so_far == [["nothing"], ["First."]]
+    assert extraction is not None
+    assert extraction.background == made
+
+
 def test_a_huge_log_is_asked_about_as_previews() -> None:
     """All messages of a log of more parts than a pass may ask about are read in short."""
     turns = [StoredTurn(1, (human("word " * 500 * (MOST_PARTS + 1)),), "")]
@@ -149,7 +168,9 @@ def test_a_call_fits_the_context_budget() -> None:
     """With a small budget the parts are smaller, but never so small that nothing is read."""
     turns = [StoredTurn(n, (human("word " * 400),), "") for n in range(10)]
 
-    counts = [len(asked(turns, [found()] * 20, sizes=Sizes(n))[0]) for n in (2_000, 16_000)]
+    counts = [
+        len(asked(turns, [found()] * 20, asking=Asking(n, FENCES))[0]) for n in (2_000, 16_000)
+    ]
 
     assert counts == [10, 1]
 
@@ -166,7 +187,8 @@ def test_more_is_asked_for_where_there_is_room() -> None:
     old = [f"Port {n} is open." for n in range(8)]
 
     logs = [
-        asked(TURNS, [], old, sizes=Sizes(16_000, quotes=n))[0][0].log for n in (100, 300, 3_000)
+        asked(TURNS, [], old, asking=Asking(16_000, FENCES, quotes=n))[0][0].log
+        for n in (100, 300, 3_000)
     ]
 
     assert [log.split("At most ")[1] for log in logs] == [

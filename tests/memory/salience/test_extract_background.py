@@ -8,9 +8,8 @@ import pytest
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.questions import Question
-from ebbtide.memory.salience.extract import MOST_PARTS, Previous, Sizes, background
+from ebbtide.memory.salience.extract import MOST_PARTS, Asking, Previous, background
 from ebbtide.memory.turn import StoredTurn
-from ebbtide.prompts.loader import render
 from tests.constants import constants
 from tests.memory.asking import answered
 from tests.memory.conversations import FENCES, ai, call, human, tool
@@ -25,14 +24,14 @@ def asked(
 ) -> tuple[list[Question], str | None]:
     """Return what is asked about turns, and the background if the answers were enough."""
     with constants(**chosen):
-        return answered(background(EFFORT, turns, old, Sizes(16_000), FENCES), answers)
+        return answered(background(EFFORT, turns, old, Asking(16_000, FENCES)), answers)
 
 
 def test_the_request_holds_the_old_background_and_the_quotes() -> None:
     """Old background, quotes, what is gone and log are data; the instructions stay the same."""
     (request,), made = asked(TURNS, ["The port is open."])
 
-    assert request.instructions == render("background", words=90, key=FENCES.key)
+    assert f"with the key {FENCES.key}." in request.instructions
     assert ">\nIt began well.\n</background " in request.log
     assert "already:\n<quoted" in request.log
     assert ">\n- Port 8443.\n</quoted " in request.log

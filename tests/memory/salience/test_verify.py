@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from ebbtide.memory.compressions import CUT, Item, Kind
 from ebbtide.memory.efforts import one_line
-from ebbtide.memory.salience.extract import Extracted
+from ebbtide.memory.fences import Fences
+from ebbtide.memory.salience.extract import Asking, Extracted
 from ebbtide.memory.salience.verify import Verdict, verify
 from ebbtide.memory.transcript import cleaned
 from ebbtide.memory.turn import StoredTurn
@@ -205,7 +206,8 @@ def test_a_long_quote_is_cut(said: str, beginning: str) -> None:
     """The sentences within the limit stay, or words of a single one, and a mark."""
     turns = [StoredTurn(1, (human(said),), "")]
 
-    (verdict,) = verify([Extracted(quote=said)], turns, longest=5, count=count_words)
+    asking = Asking(0, Fences("", count_words), quotes=20)
+    (verdict,) = verify([Extracted(quote=said)], turns, cut=asking.cut)
 
     assert verdict == Verdict(said, "verbatim", Item(Kind.FACT, beginning, 1))
 
