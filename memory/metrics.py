@@ -234,6 +234,7 @@ def report(stored_turns: Sequence[StoredTurn], count: TokenCounter = count_token
     turns = tuple(_turns(costs, calls))
     sent, full = sum(call.total for call in calls), sum(turn.full_history for turn in turns)
     compressed = [e["tokens"] for _, e in events if e["type"] == "compressed" and e.get("tokens")]
+    passes = {event["effort"]: event for _, event in events if event["type"] == "compressed"}
     searches = [*_searches(events)]
     is_long = bool(turns) and _is_long(costs, calls)
     return Report(
@@ -255,7 +256,7 @@ def report(stored_turns: Sequence[StoredTurn], count: TokenCounter = count_token
         compressions=kinds["compressed"],
         fallbacks=sum("fallback" in event for _, event in events),
         fabricated=sum(event.get("fabricated", 0) for _, event in events),
-        quotes_left_out=sum(e.get("left_out", 0) for _, e in events if e["type"] == "compressed"),
+        quotes_left_out=sum(last.get("left_out", 0) for last in passes.values()),
         tokens_compressed=sum(size["before"] - size["after"] for size in compressed),
         searches=len(searches),
         searches_used=sum(searches),

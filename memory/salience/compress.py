@@ -5,22 +5,24 @@ the goal depends on stays verbatim, the rest becomes a few lines.
 """
 
 from bisect import bisect_right
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import accumulate
 from math import log2
 from typing import Any
 
+from ...prompts.loader import render
 from ..banners import banner_of
 from ..compressions import DONE, Compression, Item, Kind, Method, capped
-from ..context.budget import high_water, low_water
+from ..context.budget import high_water, low_water, part_limit, quotes_limit
 from ..context.forms import whole_tokens
 from ..context.quotes import line_tokens, quote
 from ..efforts import Effort, happened
 from ..errors import AnswerError
 from ..questions import Asks
 from ..running_turn import Turn
+from ..state_block import rendered_fields
 from ..tokens import count_message
 from ..turn import Event, StoredTurn
 from .core import Goals, core
@@ -75,7 +77,8 @@ _LONGEST_WAIT = 8
 RECENT_TURNS = 3
 """Newest turns of an effort, or of all if it had to leave, that stay: they are talked about."""
 
-_QUOTED_SHARE = 1 / 6  # the share of the room that the items of one effort may have
+_BACKGROUND_SHARE = 0.25  # the share of its block that a background has in any case
+_STEPS = 32  # sizes of the quotes that are tried, so that they fill their block
 _READ_SHARES = 3  # shares of an effort that one pass reads: more than it has, unless passes fail
 _SAMPLE = 3  # newest turns whose mean size is the guess for the next turn
 _CHUNK = 50  # turns that are read at once; a pass seldom reads more
@@ -138,9 +141,12 @@ def failed(work: Turn, effort: str, reason: str) -> Turn:
     return work.put(happened(work.efforts, event, line))
 
 
-def item_limit(work: Turn) -> int:
-    """Return how many tokens the salient items of one effort may have."""
-    return int(_QUOTED_SHARE * work.room)
+def quoted_limit(work: Turn) -> int:
+    """Return how many tokens the block of one compressed effort may have."""
+    anchor = rendered_fields(work.efforts.anchor)
+    note = work.fences.note(render("anchor_note", how="", quote=anchor))
+    block = min(count_message(note, work.run.count), part_limit("anchor", work.room))
+    return quotes_limit(work.room, block if anchor else 0)
 
 
 def share_of(work: Turn) -> float:
@@ -201,7 +207,7 @@ def _due(work: Turn, effort: Effort, next_turn: int) -> Due | None:
         pressing = not hidden and cut and live + next_turn > cut_to
     if live > share or hidden or pressing:
         urgent = unread or hidden or pressing
-        low = 0 if urgent else LOW * share - max(note_tokens, item_limit(work))
+        low = 0 if urgent else LOW * share - max(note_tokens, quoted_limit(work))
         least, recent = _LEAST_PRESSING if pressing else _LEAST, RECENT_TURNS
         if hidden:
             least = _LEAST_HIDDEN if active else _LEAST_PARKED
@@ -269,7 +275,7 @@ def compress(
     old, settings = due.old or Compression(due.effort.id, 0, 0), work.run.settings
     # A stale background is written anew, from all turns.
     at_once = at_once and not old.stale
-    asking = Asking(settings.context_budget, work.fences, item_limit(work), at_once)
+    asking = Asking(settings.context_budget, work.fences, quoted_limit(work), at_once)
     goals = _goals(work, due)
     recorded = _recorded_items(work, due, goals, asking)
     if settings.compression == "protected-core":
@@ -277,10 +283,11 @@ def compress(
     else:
         known = replace(old, items=(*old.items, *recorded))
         chosen = yield from choose(goals, due.leaving, known, asking)
-    before = confirmed(old.items, chosen.confirmed, work.view.tip.turn)
-    items, threshold = (*recorded, *chosen.items), settings.similarity_threshold
-    pool = merged(before, items, similarity, threshold, chosen.revisions)
-    new = replace(old, through=due.through, items=pool.items, method=chosen.method, stale=False)
+    turn, method = work.view.tip.turn, chosen.method
+    before, items = confirmed(old.items, chosen.confirmed, turn), (*recorded, *chosen.items)
+    pool = merged(before, items, similarity, settings.similarity_threshold, chosen.revisions)
+    new = replace(old, turn=turn, through=due.through, method=method, stale=False)
+    new = replace(new, items=pool.items)
     report = _report(chosen, items, [asdict(merge) for merge in pool.merges])
     if settings.compression != "protected-core":
         turns, quotes = due.leaving, tuple(item.quote for item in new.current)
@@ -295,12 +302,27 @@ def compress(
             report["failed"] = str(error)
             # A stale background is due again, in the next turn.
             new = replace(new, stale=old.stale)
-    limit, goal = item_limit(work), due.effort.goal
-    items = capped(pool.items, limit, partial(line_tokens, work.run.count), goal)
-    dropped = (item.turn for item in new.current if item not in items)
-    new = replace(new, turn=work.view.tip.turn, items=items, left_out=(*old.left_out, *dropped))
-    nothing = "failed" in report and not (due.leaving and (items or new.background))
+    new = _in_room(work, new, due.effort.goal)
+    nothing = "failed" in report and not (due.leaving and (new.items or new.background))
     return Compressed(None if nothing else new, report)
+
+
+def _in_room(work: Turn, made: Compression, goal: str) -> Compression:
+    """Return a compression whose items have room in its block, so that the block cuts none."""
+
+    def within(limit: int, tokens: Callable[[str], int]) -> Compression:
+        items = capped(made.items, limit, tokens, goal)
+        dropped = (item.turn for item in made.current if item not in items)
+        return replace(made, items=items, left_out=(*made.left_out, *dropped))
+
+    count, limit = work.run.count, quoted_limit(work)
+    room = limit - quote_tokens(work, replace(within(0, count), background=""))
+    room -= min(count(made.background), int(_BACKGROUND_SHARE * room))
+    least = within(room, partial(line_tokens, count))
+    # A line may take less than it may at most.
+    larger = (within(size, count) for size in range(limit, 0, -max(1, limit // _STEPS)))
+    fitting = (one for one in larger if quote_tokens(work, one) <= limit)
+    return max(least, next(fitting, least), key=lambda one: len(one.current))
 
 
 def choose(

@@ -300,17 +300,20 @@ def test_compression_survives_closing_and_reopening(tmp_path: Path) -> None:
 
 
 def test_what_leaves_is_named(tmp_path: Path) -> None:
-    """04, What leaves is named: of sixty rules those out of view are counted in the block."""
+    """04, What leaves is named: block, banner and metric say one number for sixty rules."""
     rules = [f"The limit of queue {n} must be {n * 10} orders a minute." for n in range(60)]
     settings = Settings(context_budget=4_000)
     here = begun(tmp_path, quoting(*rules, kind="constraint"), settings=settings)
     groups = [" ".join(rules[at : at + 10]) for at in range(0, 60, 10)]
 
-    last = talked(here, *groups, turns=14)
+    turns = [talked(here, one, turns=1) for one in (*groups, *[""] * 8)]
+    last = next(one for one in reversed(turns) if "left out" in str(one.memory["banners"]))
 
     gone = [rule for rule in rules if rule not in last.sent.text]
     said = re.sub("|".join(rules), "", recalled(last.sent))
-    assert not gone or re.search(rf"\b{len(gone)}\b", said)
+    assert re.search(rf"\b{len(gone)} older quotes", said)
+    assert f"{len(gone)} older quotes" in str(last.memory["banners"])
+    assert commands.stats(here.talk.agent, here.config).quotes_left_out == len(gone)
 
 
 @pytest.mark.parametrize(

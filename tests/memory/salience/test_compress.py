@@ -18,7 +18,7 @@ from ebbtide.memory.compressions import (
 )
 from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.questions import Question
-from ebbtide.memory.salience.compress import Compressed, Due, compress, item_limit
+from ebbtide.memory.salience.compress import Compressed, Due, compress, quoted_limit
 from ebbtide.memory.salience.extract import Extracted, Extraction
 from ebbtide.memory.salience.merge import lexical
 from tests.memory.asking import answered
@@ -288,7 +288,7 @@ def test_the_items_stay_in_their_limit(shop: Conversation) -> None:
     _, many = passed(shop, [found(*quotes), "They began."])
     _, long = passed(shop, [found(said), "They began."])
 
-    limit = item_limit(shop.work)
+    limit = quoted_limit(shop.work)
     assert many.made is not None
     assert long.made is not None
     assert 0 < sum(shop.count(item.quote) for item in many.made.items) <= limit

@@ -12,7 +12,6 @@ from ebbtide.memory.context.plan import Plan
 from ebbtide.memory.salience.compress import (
     RECENT_TURNS,
     Due,
-    item_limit,
     leaving,
     outgrown,
     share_of,
@@ -168,11 +167,6 @@ def test_a_stale_one_is_due_without_new_turns(shop: Conversation) -> None:
 
     assert found is not None
     assert (found.leaving, found.through) == ((), 2)
-
-
-def test_items_have_a_sixth_of_the_room(shop: Conversation) -> None:
-    """Whatever the budget is."""
-    assert item_limit(shop.work) == shop.work.room // 6
 
 
 @given(SIZES, st.integers(1, 5), st.integers(0, 2_000), st.integers(0, 1_000))
