@@ -23,7 +23,7 @@ from ..memory.compressions import Compression, Item, Kind
 from ..memory.efforts import Effort
 from ..memory.errors import AnswerError, SettingsError
 from ..memory.messages import text
-from ..memory.salience.compress import Chosen, choose, confirmed
+from ..memory.salience.compress import Chosen, choose
 from ..memory.salience.core import Goals, core
 from ..memory.salience.extract import Asking, Previous, background
 from ..memory.salience.merge import Similarity, embedding_similarity, merged
@@ -140,11 +140,9 @@ class SelectiveSalienceStrategy:
         known = len(self._read) if leading[: len(self._read)] == self._read else 0
         turns, old = self._turns(leading[known:]), self._compression
         recorded = self._recorded(turns)
-        chosen = self._chosen(turns, recorded) if turns else Chosen((), "salience")
+        chosen = self._chosen(turns, recorded) if turns else Chosen(recorded, "salience")
         through = turns[-1].number if turns else old.through
-        before = confirmed(old.items, chosen.confirmed, through)
-        items = (*recorded, *chosen.items)
-        pool = merged(before, items, self._similarity, self.similarity_threshold, chosen.revisions)
+        pool = chosen.merged_into(old, through, self._similarity, self.similarity_threshold)
         new = replace(old, turn=through, through=through, items=pool.items)
         quotes = tuple(item.quote for item in new.current)
         so_far = Previous(old.background, quotes, pool.obsolete, chosen.background)
@@ -231,10 +229,10 @@ class SelectiveSalienceStrategy:
         first = self._compression.through + 1
         return [StoredTurn(number, tuple(said), "") for number, said in enumerate(turns, first)]
 
-    def _chosen(self, turns: Sequence[StoredTurn], recorded: Sequence[Item] = ()) -> Chosen:
+    def _chosen(self, turns: Sequence[StoredTurn], recorded: tuple[Item, ...] = ()) -> Chosen:
         """Return what the model chooses; if it fails, what rules find."""
-        old = replace(self._compression, items=(*self._compression.items, *recorded))
-        steps = choose(self._goals, turns, old, self._asking)
+        goals = replace(self._goals, recorded=recorded)
+        steps = choose(goals, turns, self._compression, self._asking)
         chosen = drive(steps, self._models, self.calls.append)
         if chosen.fallback:
             self.fallbacks += 1

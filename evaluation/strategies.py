@@ -23,10 +23,10 @@ from ..memory.compressions import Compression
 from ..memory.context.quotes import quote
 from ..memory.errors import AnswerError
 from ..memory.questions import What
-from ..memory.salience.compress import Chosen, by_rules, choose, confirmed
+from ..memory.salience.compress import Chosen, by_rules, choose
 from ..memory.salience.extract import Asking, Previous
 from ..memory.salience.extract import background as describe
-from ..memory.salience.merge import Merged, embedding_similarity, lexical, merged
+from ..memory.salience.merge import Merged, embedding_similarity, lexical
 from ..memory.settings import Settings
 from ..memory.turn import StoredTurn
 from ..nodes.ask import Models, QuestionCost, drive
@@ -111,8 +111,7 @@ class ProtectedCore(Strategy):
         old, older = self._compression, turns[: len(turns) - len(recent(turns))]
         choice = self._choose(turns_of(after(turns, old.turn)))
         threshold = self.inputs.settings.similarity_threshold
-        before = confirmed(old.items, choice.confirmed, turns[-1].turn_id)
-        union = merged(before, choice.items, self._similarity, threshold, choice.revisions)
+        union = choice.merged_into(old, turns[-1].turn_id, self._similarity, threshold)
         through = older[-1].turn_id if older else 0
         new = Compression(CONVERSATION, turns[-1].turn_id, through, union.items)
         try:

@@ -210,7 +210,7 @@ MEANINGS: Mapping[str, str] = {
     "compressions": "times that an open effort was compressed",
     "fallbacks": "compressions in which rules replaced an answer of the model",
     "fabricated": "invented quotes (not in the log), which were dropped",
-    "quotes_left_out": "quotes for which there was no room",
+    "quotes_left_out": "quotes of compressed efforts that are out of view for want of room",
     "tokens_compressed": "tokens that compressions took out of the context",
     "searches": "calls of search_efforts",
     "searches_used": "searches with a result that this turn or the next used",

@@ -5,7 +5,7 @@ the goal depends on stays verbatim, the rest becomes a few lines.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import accumulate
@@ -27,8 +27,8 @@ from ..tokens import count_message
 from ..turn import Event, StoredTurn
 from .core import Goals, core
 from .extract import Asking, Previous, background, extract, readable_at_once
-from .merge import Similarity, merged
-from .verify import Verdict, confirm, verify
+from .merge import Merged, Similarity, merged
+from .verify import Verdict, verify
 
 _SHARES = ((12, 0.6), (14, 0.5), (16, 0.3))
 """Binary logarithms of the budget, and the share of the room that the active effort may then have.
@@ -262,6 +262,14 @@ class Chosen:
     fallback: str = ""
     background: str | None = None
 
+    def merged_into(
+        self, old: Compression, turn: int, similarity: Similarity, threshold: float
+    ) -> Merged:
+        """Merge the items into those of a compression; old ones may be confirmed after `turn`."""
+        keys = self.confirmed
+        before = [replace(i, confirmed=turn) if i.key in keys else i for i in old.items]
+        return merged(before, self.items, similarity, threshold, self.revisions)
+
 
 def compress(
     work: Turn, due: Due, similarity: Similarity, *, at_once: bool = False
@@ -276,19 +284,16 @@ def compress(
     # A stale background is written anew, from all turns.
     at_once = at_once and not old.stale
     asking = Asking(settings.context_budget, work.fences, quoted_limit(work), at_once)
-    goals = _goals(work, due)
-    recorded = _recorded_items(work, due, goals, asking)
+    goals = _goals(work, due, asking)
     if settings.compression == "protected-core":
         chosen = by_rules(goals, due.leaving, asking)
     else:
-        known = replace(old, items=(*old.items, *recorded))
-        chosen = yield from choose(goals, due.leaving, known, asking)
-    turn, method = work.view.tip.turn, chosen.method
-    before, items = confirmed(old.items, chosen.confirmed, turn), (*recorded, *chosen.items)
-    pool = merged(before, items, similarity, settings.similarity_threshold, chosen.revisions)
-    new = replace(old, turn=turn, through=due.through, method=method, stale=False)
-    new = replace(new, items=pool.items)
-    report = _report(chosen, items, [asdict(merge) for merge in pool.merges])
+        chosen = yield from choose(goals, due.leaving, old, asking)
+    turn, threshold = work.view.tip.turn, settings.similarity_threshold
+    pool = chosen.merged_into(old, turn, similarity, threshold)
+    new = replace(old, turn=turn, through=due.through, items=pool.items, stale=False)
+    new = replace(new, method=chosen.method)
+    report = _report(chosen, [asdict(merge) for merge in pool.merges])
     if settings.compression != "protected-core":
         turns, quotes = due.leaving, tuple(item.quote for item in new.current)
         if old.stale:
@@ -334,18 +339,19 @@ def choose(
     quote of what is kept already is confirmed, and not made up. A quote that is made up revises
     nothing; an item called both revised and done counts as revised.
     """
-    kept, effort = old.current, goals.effort
+    effort, keys = goals.effort, {item.key for item in old.items}
+    kept = (*old.current, *(item for item in goals.recorded if item.key not in keys))
     so_far = Previous(old.background, tuple(item.quote for item in kept))
     try:
         answer = yield from extract(effort, turns, so_far, asking)
     except AnswerError as error:
-        return by_rules(goals, turns, asking, reason=str(error))
+        return replace(by_rules(goals, turns, asking), fallback=str(error))
     gone = (item.quote for item in old.items if item.superseded_by)
-    verdicts = verify(answer.new, turns, kept, asking.cut)
-    verdicts = confirm(verdicts, kept, (effort.goal, *effort.constraints, *gone))
+    known = (effort.goal, *effort.constraints, *gone)
+    verdicts = verify(answer.new, turns, kept, known, asking.cut)
     if verdicts and all(verdict.verdict == "fabricated" for verdict in verdicts):
         reason = f"none of {len(verdicts)} quotes is in the log"
-        return by_rules(goals, turns, asking, verdicts, reason)
+        return replace(by_rules(goals, turns, asking), verdicts=verdicts, fallback=reason)
     items = tuple(verdict.item for verdict in verdicts if verdict.item)
     revised = [
         (number, verdict.item.key)
@@ -357,7 +363,7 @@ def choose(
     numbered = [*kept, *(verdict.item for verdict in verdicts)]
     pairs = [(numbered[number - 1], heir) for number, heir in (*revised, *done)]
     return Chosen(
-        items,
+        (*goals.recorded, *items),
         "salience",
         verdicts,
         revisions=tuple((item.key, heir) for item, heir in pairs if item),
@@ -366,69 +372,47 @@ def choose(
     )
 
 
-def by_rules(
-    goals: Goals,
-    turns: Sequence[StoredTurn],
-    asking: Asking,
-    verdicts: tuple[Verdict, ...] = (),
-    reason: str = "",
-) -> Chosen:
-    """Return what rules choose, each quote cut; `verdicts` and `reason` tell why no model did."""
-    items = tuple(replace(item, quote=asking.cut(item.quote)) for item in core(goals, turns))
-    return Chosen(items, "protected-core", verdicts, fallback=reason)
+def by_rules(goals: Goals, turns: Sequence[StoredTurn], asking: Asking) -> Chosen:
+    """Return what rules choose, each quote cut."""
+    items = (replace(item, quote=asking.cut(item.quote)) for item in core(goals, turns))
+    return Chosen((*goals.recorded, *items), "protected-core")
 
 
-def confirmed(items: Iterable[Item], keys: Container[str], turn: int) -> tuple[Item, ...]:
-    """Return items, those of these keys as confirmed after `turn`."""
-    return tuple(replace(item, confirmed=turn) if item.key in keys else item for item in items)
+def _goals(work: Turn, due: Due, asking: Asking) -> Goals:
+    """Return the first goal of an effort, and its changes in the turns that leave.
 
-
-def _goals(work: Turn, due: Due) -> Goals:
-    """Return the first goal of an effort, its goal now, and the changes in the turns that leave."""
-    effort = due.effort
+    The log has neither: they stand in calls of the memory's own tools. The first goal is quoted
+    again after each change of the effort, as the cap may have taken it.
+    """
+    effort, begin = due.effort, work.view.log_turns(due.effort.id)[:1]
 
     def events(turns: Sequence[StoredTurn], kind: str) -> list[tuple[int, Event]]:
         pairs = [(stored.number, event) for stored in turns for event in stored.events]
         return [(turn, e) for turn, e in pairs if e["type"] == kind and e["effort"] == effort.id]
 
-    first = work.view.past.turns(work.view.log_turns(effort.id)[:1])
-    opened = [event["goal"] for _, event in events(first, "opened")]
+    opened = [event["goal"] for _, event in events(work.view.past.turns(begin), "opened")]
+    original = [*opened, effort.goal][0]
     updated = events(due.leaving, "goal_updated")
     changes = tuple((turn, event["goal"], event.get("rationale", "")) for turn, event in updated)
-    return Goals(effort, [*opened, effort.goal][0], changes)
+    changed = due.old is None or effort.turn > due.old.turn
+    given = [(Kind.GOAL, original, t) for t in begin if changed and original != effort.goal]
+    given += [(Kind.DECISION, reason, turn) for turn, _, reason in changes if reason]
+    quotes = ((kind, asking.cut(text), turn) for kind, text, turn in given)
+    recorded = tuple(Item(*quote, speaker="record") for quote in quotes)
+    return Goals(effort, original, changes, recorded)
 
 
-def _recorded_items(work: Turn, due: Due, goals: Goals, asking: Asking) -> tuple[Item, ...]:
-    """Return the first goal, if there is another one now, and the reasons of its changes.
-
-    The log has neither: they stand in calls of the memory's own tools. The first goal is quoted
-    again after each change of the effort, as the cap may have taken it.
-    """
-    changed = due.old is None or due.effort.turn > due.old.turn
-    first = work.view.log_turns(due.effort.id)[: changed and goals.original != due.effort.goal]
-    given = [(Kind.GOAL, goals.original, turn) for turn in first]
-    given += [(Kind.DECISION, reason, turn) for turn, _, reason in goals.changes]
-    quotes = ((kind, asking.cut(text), turn) for kind, text, turn in given if text)
-    items = (Item(*quote, speaker="record") for quote in quotes)
-    old = {item.key for item in due.old.items} if due.old else ()
-    return tuple(item for item in items if item.key not in old)
-
-
-def _report(
-    chosen: Chosen, items: Iterable[Item], merges: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
+def _report(chosen: Chosen, merges: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the entry of the extraction log: a model's quotes, the items by rules, the merges."""
-    quotes = []
-    for verdict in chosen.verdicts:
-        item = verdict.item
-        mended = {"words": item.quote} if item and verdict.verdict == "mended" else {}
-        quote = {"quote": verdict.quote, "verdict": verdict.verdict}
-        quotes.append({**(_row(item) if item else {}), **quote, **mended})
-    verified = {verdict.item for verdict in chosen.verdicts}
+    quotes, verified = [], {verdict.item for verdict in chosen.verdicts}
+    for one in chosen.verdicts:
+        mended = {"words": one.item.quote} if one.item and one.verdict == "mended" else {}
+        row = _row(one.item) if one.item else {}
+        quotes.append({**row, "quote": one.quote, "verdict": one.verdict, **mended})
     report = {
         "method": chosen.method,
         "quotes": quotes,
-        "by_rules": [_row(item) for item in items if item not in verified],
+        "by_rules": [_row(item) for item in chosen.items if item not in verified],
         "merges": merges,
     }
     return {**report, "fallback": chosen.fallback} if chosen.fallback else report

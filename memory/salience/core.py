@@ -85,11 +85,15 @@ _FENCE = re.compile(r"^```.*?(?:^```|\Z)", re.DOTALL | re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Goals:
-    """An effort, the goal that it was opened for, and each change: turn, new goal and reason."""
+    """An effort, the goal that it was opened for, and each change: turn, new goal and reason.
+
+    `recorded` are the quotes that are due from these, as the log has none of them.
+    """
 
     effort: Effort
     original: str
     changes: tuple[tuple[int, str, str], ...] = ()
+    recorded: tuple[Item, ...] = ()
 
 
 def core(goals: Goals, turns: Sequence[StoredTurn]) -> tuple[Item, ...]:

@@ -47,7 +47,6 @@ _EXTRACTION = 2_000  # tokens of its answer: all quotes above, a background and 
 BACKGROUND = 500
 """Tokens of a background, about a page."""
 
-_WORDS = 90  # words of a background that a model is asked for at most: two or three sentences
 _LEAST_READ = 500  # tokens of log that one call reads at least, however small the context budget is
 
 MOST_PARTS = 16
@@ -126,11 +125,6 @@ def _kind(value: Any) -> Any:
     return kind if kind in set(Kind) else Kind.FACT
 
 
-def _first_number(value: Any) -> str | None:
-    """Return the first number in what a model wrote for a turn, as in "turns 4-6"."""
-    return next(iter(re.findall(r"\d{1,9}", str(value))), None)
-
-
 def _numbers(value: Any) -> list[int]:
     """Return the numbers of quotes in any form that models write; anything else is left out.
 
@@ -147,7 +141,9 @@ class Extracted(BaseModel):
 
     quote: Annotated[str, BeforeValidator(lambda value: "" if value is None else str(value))] = ""
     kind: Annotated[Kind, BeforeValidator(_kind)] = Kind.FACT
-    turn: Annotated[int | None, BeforeValidator(_first_number)] = None
+    turn: Annotated[
+        int | None, BeforeValidator(lambda v: next(iter(re.findall(r"\d{1,9}", str(v))), None))
+    ] = None
     replaces: Annotated[list[int], BeforeValidator(_numbers)] = []
 
 
@@ -229,7 +225,7 @@ def extract(
     count, instructions, written = fences.count, render("extract", key=fences.key), list[str]()
     if asking.at_once:
         schema, form = Extraction, "extraction_at_once_as_text"
-        instructions += "\n" + render("extract_background", rules=_rules())
+        instructions += "\n" + render("extract_background", rules=render("background_rules"))
     other_tokens = count(instructions) + _EXTRACTION + asking.quotes
     logs = _parts(turns, _readable(asking.budget, other_tokens), count)
     new: dict[tuple[str, int | None], Extracted] = {}
@@ -242,7 +238,7 @@ def extract(
         request = render(
             "extract_log",
             **_effort_and_log(effort, log, number, len(logs), fences),
-            so_far="\n" + render("background_so_far", background=so_far) if asking.at_once else "",
+            so_far=f"\n{so_far}" if asking.at_once else "",
             quoted=_fenced(lines, fences),
             most=min(_MOST, max(_FEWEST, free // _QUOTE_TOKENS)),
         )
@@ -325,10 +321,6 @@ def _readable(budget: int, other_tokens: int) -> int:
     return min(LOG_TOKENS, max(_LEAST_READ, budget - other_tokens))
 
 
-def _rules() -> str:
-    return render("background_rules", words=_WORDS)
-
-
 def background(
     effort: Effort, turns: Sequence[StoredTurn], old: Previous, asking: Asking
 ) -> Asks[str]:
@@ -340,7 +332,7 @@ def background(
     if old.written is not None:
         return _told(old.written)
     fences, count = asking.fences, asking.fences.count
-    instructions = render("background", rules=_rules(), key=fences.key)
+    instructions = render("background", rules=render("background_rules"), key=fences.key)
     quoted = _fenced(_quote_lines(old.quotes, MOST_QUOTED, count), fences)
     obsolete = _fenced(_quote_lines(old.obsolete, MOST_QUOTED, count), fences)
     gone = obsolete if old.obsolete else "nothing"

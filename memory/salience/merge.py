@@ -23,9 +23,6 @@ Similarity: TypeAlias = Callable[[Sequence[str], Sequence[str]], Table]
 
 _VECTORS = 4_000  # vectors that are cached: 25 MB if they have 1,536 dimensions
 
-MergeReason: TypeAlias = Literal["same", "superseded", "done"]
-"""Why an item left: another one says the same, a newer one revises it, or it matters no longer."""
-
 _LOOKED_UP = frozenset({Kind.FACT, Kind.OUTPUT})
 """The kinds that a tool's output may revise: they were looked up, and nobody decided them."""
 
@@ -36,12 +33,13 @@ _log = logging.getLogger("ebbtide.salience")
 class Merge:
     """An item that left, in the fields that are logged: `gone` is its key.
 
-    `kept` is the key of the item that superseded it, or `DONE`.
+    `kept` is the key of the item that superseded it, or `DONE`. `how` is why it left: another one
+    says the same, a newer one revises it, or it matters no longer.
     """
 
     kept: str
     gone: str
-    how: MergeReason
+    how: Literal["same", "superseded", "done"]
     likeness: float = 0
 
 
@@ -82,7 +80,8 @@ def merged(
     fresh: dict[str, Item] = {}
     for item in new:
         if item.key not in pool:  # Of two new items with the same quote the stronger kind counts.
-            fresh[item.key] = max(fresh.get(item.key, item), item, key=_strength)
+            twins = fresh.get(item.key, item), item
+            fresh[item.key] = max(twins, key=lambda one: STRENGTH.index(one.kind))
     pool |= {item.key: item for item in sorted(fresh.values(), key=lambda item: item.turn)}
     merges = _retire(pool, revisions)
     keys, first = [*pool], len(pool) - len(fresh)
@@ -121,15 +120,11 @@ def _retire(pool: dict[str, Item], revisions: Iterable[tuple[str, str]]) -> list
 def _unite(pool: dict[str, Item], older: Item, newer: Item, likeness: float) -> Merge:
     """Let the shorter of two items supersede the other one and take over from it."""
     heir, item = (newer, older) if len(newer.quote) < len(older.quote) else (older, newer)
-    kind = max(heir, item, key=_strength).kind
+    kind = max(heir.kind, item.kind, key=STRENGTH.index)
     speaker = next((s for s in (heir.speaker, item.speaker) if role(s) == "user"), heir.speaker)
     pool[heir.key] = replace(heir, kind=kind, speaker=speaker)
     pool[item.key] = replace(item, superseded_by=heir.key)
     return Merge(heir.key, item.key, "same", likeness)
-
-
-def _strength(item: Item) -> int:
-    return STRENGTH.index(item.kind)
 
 
 def embedding_similarity(embedder: Embedder | None) -> Similarity:

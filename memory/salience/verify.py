@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from rapidfuzz import fuzz
 from sqlalchemy.util import memoized_property
@@ -92,21 +92,19 @@ class Verdict:
     item: Item | None = None
 
 
-_Hit: TypeAlias = tuple[Source, str]
-"""A source, and the words of it that are the quote."""
-
-
 def verify(
     quotes: Sequence[Extracted],
     turns: Sequence[StoredTurn],
     kept: Sequence[Item] = (),
+    known: Iterable[str] = (),
     cut: Callable[[str], str] = str,
 ) -> tuple[Verdict, ...]:
     """Look for quotes in the turns that they are from, and in the quotes `kept` so far.
 
     An item is a part of one message, unchanged but for white space: a near miss becomes the words
     of its source. A quote that says nothing alone carries the sentence before. Words of a tool's
-    output only are no goal, constraint or decision. An item is `cut` if it is too long.
+    output only are no goal, constraint or decision. An item is `cut` if it is too long. A quote of
+    what is kept, or of a `known` text, is confirmed.
 
     >>> turns = [StoredTurn(3, (HumanMessage("Port 8443 is ours."),), "")]
     >>> [verdict] = verify([Extracted(quote="Port 8443 is ours", turn=1)], turns)
@@ -124,19 +122,13 @@ def verify(
         for message in quotable(turn)
     )
     sources = (*older, *(source for source in log if source.words.strip()))
-    return tuple(_verdict(quote, sources, cut) for quote in quotes)
-
-
-def confirm(
-    verdicts: Iterable[Verdict], kept: Iterable[Item], known: Iterable[str]
-) -> tuple[Verdict, ...]:
-    """Return the verdicts, as confirmed where a quote is one of those kept, or a `known` text."""
-    keys, texts = {item.key for item in kept}, {_bare(text) for text in known}
+    verdicts = (_verdict(quote, sources, cut) for quote in quotes)
+    keys, texts = {item.key for item in kept}, {*map(_bare, known)}
     return tuple(
-        replace(verdict, verdict="confirmed")
-        if (verdict.item.key in keys if verdict.item else _bare(verdict.quote) in texts)
-        else verdict
-        for verdict in verdicts
+        replace(one, verdict="confirmed")
+        if (one.item.key in keys if one.item else _bare(one.quote) in texts)
+        else one
+        for one in verdicts
     )
 
 
@@ -161,7 +153,7 @@ def _verdict(quote: Extracted, sources: Sequence[Source], cut: Callable[[str], s
     return Verdict(quote.quote, "verbatim" if verbatim else "mended", item)
 
 
-def _exact(quote: str, turn: int | None, sources: Sequence[Source]) -> _Hit | None:
+def _exact(quote: str, turn: int | None, sources: Sequence[Source]) -> tuple[Source, str] | None:
     """Return what equals a quote but for white space, by the user if the user said it.
 
     Of several places it is the one in `turn`, else the newest.
@@ -185,14 +177,14 @@ def _whole_words(words: re.Pattern[str], text: str) -> re.Match[str] | None:
     return hit
 
 
-def _cut_before(quote: str, sources: Sequence[Source]) -> _Hit | None:
+def _cut_before(quote: str, sources: Sequence[Source]) -> tuple[Source, str] | None:
     """Return the kept quote that is the beginning of this one, cut."""
     cut = (source for source in sources if source.folded.endswith(CUT))
     begins = (one for one in cut if quote.startswith(one.folded.removesuffix(CUT).rstrip()))
     return next(((source, source.words) for source in begins), None)
 
 
-def _near(quote: str, turn: int | None, sources: Sequence[Source]) -> _Hit | None:
+def _near(quote: str, turn: int | None, sources: Sequence[Source]) -> tuple[Source, str] | None:
     """Return what is most like a quote; of several places the one in `turn`, else the newest.
 
     Of a long quote only the beginning is found, which then ends in a mark.

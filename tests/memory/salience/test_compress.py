@@ -70,15 +70,6 @@ def test_a_pass_extracts_verifies_merges_and_summarises(shop: Conversation) -> N
     assert NEW in asked[1].log.split("<log")[0]
 
 
-def test_nothing_new_is_an_answer(shop: Conversation) -> None:
-    """An extraction that finds nothing that must stay has not failed."""
-    _, done = passed(shop, [found(), "They began."])
-
-    assert done.made is not None
-    assert (done.made.method, done.made.items) == ("salience", ())
-    assert "fallback" not in done.told
-
-
 def test_what_is_replaced_or_done_leaves(shop: Conversation) -> None:
     """Kept quotes that an answer names by their numbers hold no longer, and stay stored."""
     kept = (Item(Kind.CONSTRAINT, RULE, 2), Item(Kind.FACT, OLD, 3))
@@ -195,28 +186,6 @@ def test_a_stale_background_that_fails_stays_stale(shop: Conversation) -> None:
     assert (some.made.stale, none.made) == (True, None)
 
 
-def test_by_rules_nothing_is_asked(shop: Conversation) -> None:
-    """With `protected-core` the pass asks no model."""
-    shop.set(compression="protected-core")
-    asked, done = passed(shop, [])
-
-    assert asked == []
-    assert done.made is not None
-    assert done.made.items == (Item(Kind.CONSTRAINT, RULE, 2),)
-    assert "fallback" not in done.told
-
-
-def test_a_pass_goes_on_from_the_one_before(shop: Conversation) -> None:
-    """Older items and the old background are taken along, the old turns are not read again."""
-    old = Compression("shop", 3, 3, (Item(Kind.FACT, OLD, 3),), "They began.")
-    asked, done = passed(shop, [found(NEW), "They went on."], old)
-
-    assert done.made is not None
-    assert [item.quote for item in done.made.current] == [OLD, NEW]
-    assert RULE not in "".join(one.log for one in asked)
-    assert "They began." in asked[1].log
-
-
 def test_a_stale_background_is_made_anew(shop: Conversation) -> None:
     """From all turns that are compressed, without looking for quotes; it is stale no longer."""
     made = Compression("shop", 4, 4, (Item(Kind.FACT, NEW, 4), Item(Kind.FACT, OLD, 3)), "Gone.")
@@ -226,20 +195,6 @@ def test_a_stale_background_is_made_anew(shop: Conversation) -> None:
     assert RULE in request.log.split("<log")[1]
     assert done.made is not None
     assert (done.made.items, done.made.stale) == ((Item(Kind.FACT, NEW, 4),), False)
-
-
-def test_goals_that_changed_are_quoted(shop: Conversation) -> None:
-    """The first one and why it changed, in the turns of both; the present one stands above."""
-    shop.turn("Change.", call("update_goal", goal="Close it.", rationale="Nobody buys."))
-    _, done = passed(shop, [found(RULE), "They began."])
-
-    assert done.made is not None
-    assert [(item.kind, item.quote, item.turn) for item in done.made.items] == [
-        (Kind.GOAL, "Move it.", 1),
-        (Kind.FACT, RULE, 2),
-        (Kind.DECISION, "Nobody buys.", 5),
-    ]
-    assert [item.speaker for item in done.made.items] == ["record", "user", "record"]
 
 
 def test_a_model_sees_the_goals_that_are_quoted(shop: Conversation) -> None:

@@ -12,7 +12,7 @@ from ebbtide.memory.salience.extract import MOST_PARTS, Asking, Previous, backgr
 from ebbtide.memory.turn import StoredTurn
 from tests.constants import constants
 from tests.memory.asking import answered
-from tests.memory.conversations import FENCES, ai, call, human, tool
+from tests.memory.conversations import FENCES, human, tool
 
 EFFORT = Effort("auth-bug", "open", goal="Log in again")
 OLD = Previous("It began well.", ("Port 8443.",), ("Port 8080.",))
@@ -40,14 +40,6 @@ def test_the_request_holds_the_old_background_and_the_quotes() -> None:
     assert made == "The port is open."
 
 
-def test_without_an_old_background_the_request_says_so() -> None:
-    """Nothing is left blank in what the model reads."""
-    (request,), _ = asked(TURNS, [], Previous())
-
-    assert ">\nnothing\n</background " in request.log
-    assert ">\nnothing\n</quoted " in request.log
-
-
 def test_a_huge_log_is_described_in_bounded_parts() -> None:
     """Of too many parts, previews of all messages are read, the newest parts if need be."""
     huge = [StoredTurn(1, (human("word " * 40_000),), "")]
@@ -70,17 +62,6 @@ def test_a_long_log_is_described_part_by_part() -> None:
 
     assert [">\nFirst.\n</background " in request.log for request in requests] == [False, True]
     assert made == "Both."
-
-
-def test_outputs_of_tools_are_shown_in_short() -> None:
-    """A long output does not make a second call; what was said stands in full."""
-    said = "word " * 300
-    log = (human(said), ai("", call("query", call_id="1")), tool("1", "row " * 9_000, "query"))
-
-    (request,), _ = asked([StoredTurn(4, log, "")], [], LOG_TOKENS=1_000)
-
-    assert request.log.count("word ") == 300
-    assert 0 < request.log.count("row ") <= 150
 
 
 def test_what_is_shown_in_short_is_cut_between_words() -> None:

@@ -244,7 +244,7 @@ def test_what_is_kept_counts_as_confirmed() -> None:
 
     (verdict,) = verify([Extracted(quote=kept.quote, kind=Kind.CONSTRAINT)], TURNS, [kept])
 
-    assert verdict == Verdict(kept.quote, "verbatim", kept)
+    assert verdict == Verdict(kept.quote, "confirmed", kept)
 
 
 def test_without_turns_everything_is_fabricated() -> None:
