@@ -78,7 +78,8 @@ def test_statements_of_a_turn(archive: Watched, opening: list[Any]) -> None:
 def test_round_trips_of_a_turn(archive: Watched) -> None:
     """A turn reads in three round trips what it needs, what is out of view too, then it commits."""
     settings = Settings(ambient_window=1, rebuild="every-turn")
-    chat = talk(archive.root, ["Done."] * 60, archive=archive, settings=settings)
+    script = [call("open_effort", name="move"), call("switch_effort"), *["Done."] * 60]
+    chat = talk(archive.root, script, archive=archive, settings=settings)
     for number in range(15):
         archive.taken()
         chat.say(f"{SAID} It was number {number} of the server room.")

@@ -350,9 +350,8 @@ def test_a_passage_is_named(archive: Archive) -> None:
 def test_what_most_say_tells_nothing(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a message the terms that few passages say are searched for; all others are left out."""
     monkeypatch.setattr("ebbtide.memory.archive.query.TELLING", 3)
-    tip = commit_all(
-        archive, [turn(at, f"common talk {'zebra' * (at == 1)}") for at in range(1, 6)]
-    )
+    said = [turn(at, f"common talk {'zebra' * (at == 1)}") for at in range(1, 6)]
+    tip = commit_all(archive, [*said, turn(6, "So.", ["zoo"], [opened("zoo", goal="")])])
     found = pointing(archive.load(SESSION, tip), "common zebra giraffe")
 
     assert found.rare.keys() == {"zebra", "giraff"}
