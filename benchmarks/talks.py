@@ -323,14 +323,15 @@ class TalkingModel(ScriptedModel):
 
 def _requested_text(messages: Sequence[BaseMessage], fields: frozenset[str] | None) -> str:
     """Return the requested text: quotes of the log or a summary in JSON, or plain text."""
-    if fields is not None and "new" in fields:
-        quotes = _SENTENCE.findall(messages[-1].text)[-_QUOTES:]
-        return json.dumps({"new": [{"quote": one, "kind": "decision"} for one in quotes]})
     chance = random.Random(0)
     halves = (_text(chance, words).capitalize() + "." for words in (SUMMARY // 2, SUMMARY // 2))
     text = " ".join(halves)
     if fields is None:
         return text
+    if "new" in fields:
+        quotes = _SENTENCE.findall(messages[-1].text)[-_QUOTES:]
+        chosen = {"new": [{"quote": one, "kind": "decision"} for one in quotes]}
+        return json.dumps(chosen | ({"background": text} if "background" in fields else {}))
     return json.dumps({"summary": text, "keywords": [], "importance": 50})
 
 
