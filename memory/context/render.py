@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, pairwise
 from math import inf
 from typing import TypeAlias
 
@@ -12,7 +12,7 @@ from langchain_core.messages import BaseMessage
 from ...prompts.loader import render
 from ..dates import UNDATED, local_day
 from ..efforts import Effort
-from ..names import is_qualified, numbers, ranges, span, turns_named
+from ..names import is_qualified, numbers, span, turns_named
 from ..running_turn import Turn
 from ..spans import kept
 from ..state_block import limited, rendered_fields
@@ -125,14 +125,16 @@ def _past_turns(
 
     A log stands before the turn whose number it has, else behind them all.
     """
-    efforts, shown, away = {effort.id: effort for effort in known}, 0, _away(work, plan)
+    efforts, shown = {effort.id: effort for effort in known}, 0
+    in_logs, gaps = _in_logs(work, plan), 0
     status: dict[str, str] = {effort.id: effort.status for effort in known}
     if status.get(plan.active) == "open":
         status[plan.active] = "active"
     previous: tuple[str, str] | None = None
     for turn in turns:
         yield from (log for opened, log in logs if shown < opened <= turn.number)
-        lines, shown = [*_gap(away, shown, turn.number)], turn.number
+        lines = [*_gap(in_logs, shown, turn.number, is_first=not gaps)]
+        gaps, shown = gaps + len(lines), turn.number
         name, day = _effort_of(turn), _day(work, turn)
         if (name, day) != previous:
             # Its goal and constraints stand at the first marker of an effort only.
@@ -143,7 +145,7 @@ def _past_turns(
         marker = work.fences.note_within("\n".join(lines), limit) if lines else None
         yield from committed_parts(work, turn, plan, marker)
     yield from (log for opened, log in logs if opened > shown)
-    for gap in _gap(away, shown, plan.after_turn + 1):
+    for gap in _gap(in_logs, shown, plan.after_turn + 1, is_first=not gaps):
         yield Part.of("turns", [work.fences.note(gap)], work.run.count)
     # What follows says the day only where it is another than that of the turn before.
     last = work.view.past.turns([plan.after_turn]) if plan.after_turn else ()
@@ -234,24 +236,25 @@ def _out_of_view(work: Turn, plan: Plan, shown: Sequence[StoredTurn]) -> Iterato
         yield Part.of("turns", [_open_efforts(work, lines, limit)], work.run.count)
 
 
-def _away(work: Turn, plan: Plan) -> list[int]:
-    """Return the turns that neither the plan nor a log shows whole.
+def _in_logs(work: Turn, plan: Plan) -> list[int]:
+    """Return the turns that the logs show whole, ascending.
 
-    A turn of several efforts is not whole in a log, which has the rounds of its own effort.
+    A turn of several efforts is not: a log has the rounds of its own effort.
     """
     logs = [numbers(shown) for name, shown in plan.logs.items() if not is_qualified(name)]
-    in_logs = sorted(turn for turn in {*chain(*logs)} if turn <= plan.after_turn)
-    whole = {stored.number for stored in work.view.past.turns(in_logs) if not kept(stored)}
-    return sorted({*range(1, plan.after_turn + 1)} - {*plan.turns} - whole)
+    turns = sorted(turn for turn in {*chain(*logs)} if turn <= plan.after_turn)
+    return [stored.number for stored in work.view.past.turns(turns) if not kept(stored)]
 
 
-def _gap(away: Sequence[int], before: int, after: int) -> Iterator[str]:
+def _gap(in_logs: Sequence[int], before: int, after: int, *, is_first: bool) -> Iterator[str]:
     """Yield the line that says which turns are out of view between two that are shown."""
-    begin, end = bisect_right(away, before), bisect_left(away, after)
-    if turns := away[begin:end]:
-        listed = ranges(turns)
-        listed = listed if len(listed) <= _LIST_LENGTH else span(turns[0], turns[-1])
-        yield render("out_of_view_too" if begin else "out_of_view", turns=turns_named(listed))
+    inside = in_logs[bisect_right(in_logs, before) : bisect_left(in_logs, after)]
+    gaps = [(a + 1, b - 1) for a, b in pairwise([before, *inside, after]) if b - a > 1]
+    if gaps:
+        listed = ",".join(span(*gap) for gap in gaps)
+        listed = listed if len(listed) <= _LIST_LENGTH else span(gaps[0][0], gaps[-1][1])
+        form = "out_of_view" if is_first else "out_of_view_too"
+        yield render(form, turns=turns_named(listed))
 
 
 def _marked_if_active(effort: str, plan: Plan) -> str:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from itertools import accumulate, compress, islice
+from itertools import accumulate, compress, islice, pairwise
 from operator import attrgetter
 from typing import Any, TypeAlias
 
@@ -388,16 +388,15 @@ def _brief(value: Any, count: TokenCounter) -> Any:
         is_short = count(words) <= _SHORT
         return words if is_short else f"{_head(first, _SHORT, count).removesuffix('…')}…"
     if isinstance(value, Mapping):
-        long = {key: one for key, one in value.items() if isinstance(one, str) and one[_ALIKE:]}
-        begun = {
-            key: max(
-                (Prefix.similarity(one, two) for two in long.values() if two != one), default=0
-            )
-            for key, one in long.items()
-        }
+        begun = dict[str, int]()
+        for one, two in pairwise(
+            sorted({text for text in value.values() if isinstance(text, str)})
+        ):
+            same = Prefix.similarity(one, two)
+            begun |= {one: max(begun.get(one, 0), same), two: same}
         return {
-            key: f"…{_brief(one[begun[key] - _ALIKE // 2 :], count)}"
-            if begun.get(key, 0) > _ALIKE and count(one_line(one)) > _SHORT
+            key: f"…{_brief(one[begun[one] - _ALIKE // 2 :], count)}"
+            if isinstance(one, str) and begun.get(one, 0) > _ALIKE and count(one_line(one)) > _SHORT
             else _brief(one, count)
             for key, one in value.items()
         }

@@ -409,10 +409,10 @@ def _edges(
     """Return request and final answer of a past turn, and between them what is left out."""
     limits = _brief_limit(work, plan) if turn.number in plan.brief else UNLIMITED
     short = previewed(turn, messages, limits, work.run.count)
-    shown = [short[at] for at in edges(messages)]
+    shown = [*valid_history([short[at] for at in edges(messages)], work.fences)]
     if left := rounds_left_out(turn, messages):
-        shown.insert(len(shown) - answered(messages), work.fences.note(left))
-    return valid_history(shown, work.fences)
+        shown.insert(len(shown) - answered(shown), work.fences.note(left))
+    return shown
 
 
 def _brief_limit(work: Turn, plan: Plan) -> Limits:

@@ -1,6 +1,6 @@
 """The graph's state: plain data and messages, small, so that checkpoints stay small."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import takewhile
@@ -300,6 +300,9 @@ ENTRIES: Mapping[Any, Any] = {
 
 _ORDER = (*Memory.__annotations__, *Bookkeeping.__annotations__)
 
+_UNCHECKED = ("plan", "events")
+"""Keys of the bookkeeping whose values have no schema: only the nodes' own are taken."""
+
 _ADAPTERS: Mapping[type, TypeAdapter[Any]] = {
     kind: TypeAdapter(kind) for kind in (Memory, Bookkeeping)
 }
@@ -405,23 +408,19 @@ def efforts_of(state: Mapping[str, Any]) -> Efforts:
 
 
 def digests_of(state: Mapping[str, Any], secret: bytes) -> tuple[str, str]:
-    """Return digests of memory and bookkeeping, "" for what is no plain data.
+    """Return digests of memory and bookkeeping, and of plan and events, "" for no plain data.
 
     A secret keys them, so that nobody else can write a state that the nodes do not check. A state
-    with others is no error: the memory is checked and put right, and of the bookkeeping plan and
-    events are left out.
+    with others is no error: the memory is checked and put right, and plan and events that are not
+    the nodes' own are left out.
     """
-    memory, bookkeeping = (
-        _digest({key: state[key] for key in kind.__annotations__ if key in state}, secret)
-        for kind in (Memory, Bookkeeping)
-    )
-    return memory, bookkeeping
+    return _digest(state, _ORDER[:-1], secret), _digest(state, _UNCHECKED, secret)
 
 
-def _digest(values: dict[str, Any], secret: bytes) -> str:
-    values.pop("memory", None)  # the digests themselves
+def _digest(state: Mapping[str, Any], keys: Iterable[str], secret: bytes) -> str:
     try:
-        written = packb(values, option=OPT_SORT_KEYS)
+        own = {key: state[key] for key in keys if key in state}
+        written = packb(own, option=OPT_SORT_KEYS)
     except TypeError:
         return ""
     return blake2b(written, key=secret, digest_size=8).hexdigest()
@@ -448,10 +447,10 @@ def unpacked(state: Mapping[str, Any], secret: bytes = b"") -> TurnState:
         both = {**edited, **kept}
         written = {key: both[key] for key in _ORDER if key in both}
         digests = digests_of(written, secret)
-        if all(digests) and kept["memory"] == "".join(digests):
+        if digests[0] and kept["memory"] == "".join(digests):
             return cast("TurnState", own | written)
         is_own = str(kept["memory"]).endswith(digests[1] or " ")
-    left_out = {"memory"} if is_own else {"memory", "plan", "events"}
+    left_out = {"memory", *(() if is_own else _UNCHECKED)}
     bookkeeping = {
         key: value for key, value in valid(kept, Bookkeeping)[0].items() if key not in left_out
     }
@@ -522,8 +521,7 @@ def repacked(
         or (isinstance(value, dict) and [*value] != [*old[key]])
     }
     packed = {key: value for key, value in update.items() if key in CHANNELS}
-    digests = digests_of({**read, **new}, parts.secret)
-    new["memory"] = "".join(digests) if all(digests) else ""
+    new["memory"] = "".join(digests_of({**read, **new}, parts.secret))
     if new["memory"] == read.get("memory"):
         del new["memory"]
     for channel, kind in (("memory", Memory), ("bookkeeping", Bookkeeping)):

@@ -113,7 +113,9 @@ def test_a_turn_that_took_too_much_keeps_request_and_answer(talk: Conversation) 
     talk.ask("And now?")
     within_budget(talk)
     said = prompt_of(talk.context)
-    (offset,) = re.findall(r"40 tool calls \(look_up\).*?offset=(\d+)\)", said)
+    (offset,) = re.findall(
+        r"<memory \d+>left out of this turn: 40 tool calls \(look_up\).*?offset=(\d+)\)", said
+    )
     read = talk.call("read_log", turns="3", offset=int(offset))["turns"]
 
     assert talk.context.plan.brief == (3,)

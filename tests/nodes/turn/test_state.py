@@ -17,6 +17,7 @@ from ebbtide.graph.commands.threads import place_of
 from ebbtide.nodes.turn.state import merged
 from tests.acceptance.stage import AUTH, PERF, log_in, stage
 from tests.agents import THREAD, Talk, lasting, talk
+from tests.doubles import call
 from tests.draws import SOAK, examples
 
 OPENED = {"opened_turn": 1, "last_active_turn": 1, "last_referenced_turn": 1}
@@ -263,3 +264,19 @@ def test_edited_efforts_are_what_is_sent(tmp_path: Path, stop: list[str]) -> Non
         agent.update_state(THREAD, {"memory": {"expanded": expanded}})
         agent.invoke(None if stop else {"messages": "Go on."}, THREAD)
         assert [log_in(model.sent[-1], work) for work in (AUTH, PERF)] == logs
+
+
+@pytest.mark.parametrize("update", [{"memory": {"note": {1, 2}}}, {"bookkeeping": {"window": 7}}])
+def test_edit_beside_them_takes_no_event(tmp_path: Path, update: Any) -> None:
+    """What the turn opened before the edit is stored with it, whatever no digest can be made of."""
+    chat = talk(tmp_path, ["Hi.", call("open_effort", name="tide"), "Opened.", "And so on."])
+    chat.say("one")
+    asked: Any = {"messages": "two"}
+    chat.agent.invoke(asked, THREAD, interrupt_after=["memory_tools"])
+    chat.agent.update_state(THREAD, update)
+    chat.agent.invoke(None, THREAD)
+
+    state = chat.say("three")
+
+    assert [*state["memory"]["open_efforts"]] == ["tide"]
+    assert [turn.efforts for turn in chat.turns(state)][1:] == [("tide",)] * 2
