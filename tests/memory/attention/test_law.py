@@ -1,6 +1,6 @@
-"""The law by which memories fade, in its numbers and in what holds for all of them."""
+"""The law by which memories fade and are ranked: its numbers, and what holds for all of them."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from zoneinfo import ZoneInfo
 
@@ -14,9 +14,11 @@ from ebbtide.memory.attention.law import (
     effective,
     fading_day,
     in_context,
+    ranked,
     relevance,
 )
 from ebbtide.memory.search.terms import terms
+from tests.memory.remembering import day, ids, memory
 
 THRESHOLD = 40.0
 
@@ -24,6 +26,13 @@ bases = st.integers(0, 100)
 days = st.floats(0, 5_000)
 accesses = st.integers(0, 1_000)
 shares = st.floats(0, 1)
+drawn = st.builds(
+    Kept,
+    st.builds(memory, st.text(max_size=2), st.integers(0, 100), st.integers(0, 90)),
+    accesses=st.integers(0, 30),
+    suppressed=st.booleans(),
+    withdrawn=st.booleans(),
+)
 
 
 @pytest.mark.parametrize(
@@ -119,3 +128,46 @@ def test_relevance_is_a_share(keywords: list[str], said: list[str]) -> None:
     found = relevance(keywords, terms(" ".join([*said, *keywords[:1]])))
 
     assert 0 <= found <= 1
+
+
+@pytest.mark.parametrize(("base", "found"), [(39, []), (40, ["t1/a"])])
+def test_the_threshold_is_in(base: int, found: list[str]) -> None:
+    """Exactly at the threshold a memory is in attention, a point below it is not."""
+    assert ids(ranked([Kept(memory("t1/a", base))], THRESHOLD, now=day(0))) == found
+
+
+@given(st.lists(drawn, max_size=8), st.integers(0, 120))
+def test_the_order_is_total(kept: list[Kept], on: int) -> None:
+    """In whatever order memories come, they are ranked alike: most, newest, by id."""
+    found = ranked(kept, THRESHOLD, now=day(on))
+
+    assert ids(found) == ids(ranked(kept[::-1], THRESHOLD, now=day(on)))
+    assert [one.effective for one in found] == sorted(
+        (one.effective for one in found), reverse=True
+    )
+
+
+@given(drawn, st.integers(0, 120), st.booleans())
+def test_an_explanation_agrees_with_itself(kept: Kept, on: int, attended: bool) -> None:
+    """The level, the day of fading and what is held tell one story."""
+    found = kept.explained(THRESHOLD, attended=attended, now=day(on))
+    moment = max(day(on), kept.memory.created)
+
+    assert found.effective == kept.holds(day(on))
+    assert (found.level == "low") == (found.effective < THRESHOLD)
+    assert (found.level == "low") == (found.fades is not None and found.fades <= moment)
+    assert (found.days, found.attended) == (
+        max(0, on - (kept.memory.created - day(0)).days),
+        attended,
+    )
+
+
+def test_it_fades_whole_days_later_where_clocks_are_changed() -> None:
+    """The moment of fading is the moment at which the memory is below, in summer time too."""
+    vienna = ZoneInfo("Europe/Vienna")
+    kept = Kept(Memory("t1/a", 50, datetime(2026, 3, 20, 12, tzinfo=vienna)))
+    found = kept.explained(THRESHOLD, attended=True, now=day(0))
+
+    assert found.fades is not None
+    assert kept.holds(found.fades) == pytest.approx(39.5)
+    assert kept.holds(found.fades - timedelta(days=1)) == 40.0

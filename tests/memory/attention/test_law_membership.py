@@ -8,7 +8,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.attention.law import Attention, Kept, Memory, Ranked, ranked
+from ebbtide.memory.attention.law import (
+    Attention,
+    Explanation,
+    Kept,
+    Memory,
+    Ranked,
+    ranked,
+)
 from ebbtide.memory.attention.redis import RedisAttention
 from tests.draws import examples
 from tests.memory.attention.conftest import Place
@@ -22,6 +29,7 @@ ACTS = ("add", "add", "touch", "touch", "suppress", "unsuppress", "forget", "pru
 WORDS = ("axios", "redis", "refresh token", "token", "the")
 NAMES = ("t1/a", "t1/b", "t2/a", "t2/b", "t3/a")
 MESSAGE = "axios and a token"
+THRESHOLD = 40.0
 ENTERING = {"add", "touch", "unsuppress"}
 SLOW = [HealthCheck.too_slow]
 
@@ -43,8 +51,8 @@ class Known:
 
     kept: dict[str, Kept] = field(default_factory=dict)
 
-    def do(self, act: str, subject: Memory) -> None:
-        """Do to the dictionary what was done to attention."""
+    def do(self, act: str, subject: Memory) -> bool | None:
+        """Do to the dictionary what was done to attention, and return what that should answer."""
         name, was = subject.id, self.kept.get(subject.id)
         if act == "add":
             known = was or Kept(subject)
@@ -58,40 +66,53 @@ class Known:
                 "unsuppress": {"suppressed": False},
             }
             self.kept[name] = replace(was, **changes.get(act, {}))
+        return bool(was) if act in ("suppress", "unsuppress") else None
+
+    def faded(self, inside: set[str], now: float) -> int:
+        """Return how many of these are below the threshold."""
+        return sum(self.kept[name].holds(day(now)) < THRESHOLD for name in inside)
+
+    def explained(self, name: str, inside: set[str], now: float) -> Explanation | None:
+        """Explain a memory."""
+        if name not in self.kept:
+            return None
+        return self.kept[name].explained(THRESHOLD, attended=name in inside, now=day(now))
 
     def ranked(self, now: float, message: str = "") -> tuple[Ranked, ...]:
         """Rank all of them."""
-        return ranked(self.kept.values(), 40.0, now=day(now), message=message)
+        return ranked(self.kept.values(), THRESHOLD, now=day(now), message=message)
 
 
-def do(attention: Attention, act: str, subject: Memory, now: float) -> None:
-    """Do one thing to attention."""
-    if act == "add":
-        attention.add(USER, subject, now=day(now))
-    elif act == "prune":
-        attention.prune(USER, now=day(now))
-    else:
-        getattr(attention, act)(USER, subject.id, now=day(now))
+def do(attention: Attention, act: str, subject: Memory, now: float) -> int | None:
+    """Do one thing to attention, and return what it answers."""
+    about = {"add": (subject,), "prune": ()}.get(act, (subject.id,))
+    answer: int | None = getattr(attention, act)(USER, *about, now=day(now))
+    return answer
 
 
 def differences(attention: Attention, drawn: list[Step]) -> list[Step]:
     """Return the steps after which attention is not what ranking all memories gives."""
     known, now, found = Known(), 0.0, []
+    inside = set[str]()
     for step in drawn:
         passed, act, name, base, keywords = step
         now += passed
         subject = memory(name, base, now, keywords)
-        do(attention, act, subject, now)
-        known.do(act, subject)
+        faded = known.faded(inside, now)
+        answer, wanted = do(attention, act, subject, now), known.do(act, subject)
         beside = attention.refresh_for_context(USER, MESSAGE, 99, now=day(now))
         stands = [attention.explain(USER, one, now=day(now)) for one in NAMES]
-        inside = {one.id for one in stands if one and one.attended}
         top = attention.top(USER, 99, now=day(now))
         all_of_them = known.ranked(now)
+        inside = {one.id for one in all_of_them}
+        suppressed = sorted(name for name, kept in known.kept.items() if kept.suppressed)
         if (
-            top != all_of_them
+            answer != (faded if act == "prune" else wanted)
+            or top != all_of_them
             or beside != known.ranked(now, MESSAGE)
-            or inside != {one.id for one in all_of_them}
+            or stands != [known.explained(one, inside, now) for one in NAMES]
+            or attention.suppressed(USER, now=day(now)) != tuple(suppressed)
+            or {*attention.remembered(USER)} != {*known.kept}
         ):
             found.append(step)
     return found
@@ -100,7 +121,10 @@ def differences(attention: Attention, drawn: list[Step]) -> list[Step]:
 @settings(suppress_health_check=SLOW, max_examples=examples(8))
 @given(steps)
 def test_it_is_the_ranking_of_all(place: Place, drawn: list[Step]) -> None:
-    """Below capacity attention is what ranking all memories gives, with a message or without."""
+    """Below capacity attention is what ranking all memories gives, with a message or without.
+
+    Each method answers and explains as the law says; reading changes nothing.
+    """
     place.empty()
     found = differences(place.attention(), drawn)
 

@@ -12,7 +12,6 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from ebbtide.memory.archive.sql import DiskArchive
-from ebbtide.memory.attention import redis as redis_attention
 from ebbtide.memory.attention.law import Attention, Memory
 from ebbtide.memory.attention.redis import RedisAttention
 from ebbtide.memory.errors import AttentionError
@@ -223,23 +222,3 @@ def test_a_table_that_fails_is_an_attention_error(
     with pytest.raises(AttentionError, match="no database"):
         attention.touch("ann", A.id, now=NOW)
     assert client.exists(SET, HASH) == 0
-
-
-def test_a_rest_after_a_failure(
-    redis_server: RedisServer, archive: DiskArchive, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A server that failed is not asked again at once; then it is told what has changed."""
-    with redis_server.client() as client:
-        attention = RedisAttention(client, archive.attention())
-        attention.add("ann", A, now=NOW)
-        attention.top("ann", 9, now=NOW)
-        client.lpush("ebbtide:bob:changes", "x")
-        attention.changed("bob")
-        client.delete("ebbtide:bob:changes")
-        attention.add("ann", B, now=NOW)
-        during = ids(attention.top("ann", 9, now=NOW)), client.zcard(SET)
-        monkeypatch.setattr(attention, "_rested", 0.0)
-        after = ids(attention.top("ann", 9, now=NOW)), client.zcard(SET)
-
-    assert redis_attention._REST > 1
-    assert (during, after) == (([A.id, B.id], 1), ([A.id, B.id], 2))

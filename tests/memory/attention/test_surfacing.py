@@ -22,22 +22,21 @@ def attended(talk: Conversation, *keywords: str) -> Attended:
     return Attended(attention, talk.work.view, Settings(), NOW)
 
 
+MANY = ("refresh token", "axios", "redis", "cookie", "header")
+
+
 @pytest.mark.parametrize(
-    ("subject", "found"),
-    [("axios for redis", [AUTH]), ("axios", []), ("a token", [])],
+    ("keywords", "subject", "found"),
+    [
+        (MANY, "axios for redis", [AUTH]),
+        (MANY, "axios", []),
+        (MANY, "a token", []),
+        (("axios", "redis"), "axios", [AUTH]),
+        (("axios", "redis"), "the roof", []),
+    ],
 )
-def test_two_keywords_make_it_related(talk: Conversation, subject: str, found: list[str]) -> None:
-    """Of many keywords two must be said, each with all its words."""
-    here = attended(talk, "refresh token", "axios", "redis", "cookie", "header")
-
-    assert [*here.related(subject)] == found
-
-
-@pytest.mark.parametrize(("subject", "found"), [("axios", [AUTH]), ("the roof", [])])
-def test_half_of_the_keywords_make_it_related(
-    talk: Conversation, subject: str, found: list[str]
+def test_two_or_half_of_the_keywords_make_it_related(
+    talk: Conversation, keywords: tuple[str, ...], subject: str, found: list[str]
 ) -> None:
-    """Of two keywords one is enough."""
-    here = attended(talk, "axios", "redis")
-
-    assert [*here.related(subject)] == found
+    """Of many keywords two must be said, of two one, each with all its words."""
+    assert [*attended(talk, *keywords).related(subject)] == found
