@@ -16,7 +16,6 @@ from tests.memory.turns import (
     effort_in,
     opened,
     turn,
-    visible,
 )
 
 OTHER = Session("ann", "t2")
@@ -28,46 +27,6 @@ def command(*events: Event, after: int = 1, nonce: str = "") -> StoredTurn:
     return StoredTurn(
         after, (), at, events=events, status="command", nonce=nonce, state={"after": 1}
     )
-
-
-def test_command_takes_no_number(archive: Archive) -> None:
-    """It has the number of the turn that it follows, and the next turn follows it."""
-    first = archive.commit(SESSION, START, turn(1))
-    done = archive.commit(SESSION, first.tip, command(opened("a")))
-    second = archive.commit(SESSION, done.tip, turn(2))
-
-    assert [one.number for one in (first, done, second)] == [1, 1, 2]
-    assert second.parent == done.id
-    assert archive.load(SESSION, second.tip).turns([0, 1, 2]) == (first, second)
-    assert archive.load(SESSION, second.tip).commits([0, 1, 2]) == (first, done, second)
-    assert archive.load(SESSION, second.tip).ids([1, 2]) == {1: first.id, 2: second.id}
-
-
-def test_command_before_the_first_turn(archive: Archive) -> None:
-    """It has the number 0, and the first turn still has the number 1."""
-    done = archive.commit(SESSION, START, command(opened("a"), after=0))
-    first = archive.commit(SESSION, done.tip, turn(1, efforts=["a"]))
-
-    assert (done.number, first.number) == (0, 1)
-    assert archive.load(SESSION).tip == first.tip
-    assert archive.load(SESSION, first.tip).commits([0]) == (done,)
-    assert archive.verify(SESSION) == ()
-
-
-def test_command_changes_efforts_from_its_tip_on(archive: Archive) -> None:
-    """The turn before it does not see what it opened; its tip and what follows do."""
-    first = archive.commit(SESSION, START, turn(1))
-    done = archive.commit(SESSION, first.tip, command(opened("a")))
-    second = archive.commit(SESSION, done.tip, turn(2))
-
-    seen = [effort_in(archive, SESSION, one.tip, "a") is not None for one in (first, done, second)]
-
-    assert seen == [False, True, True]
-    assert [archive.load(SESSION, one.tip).efforts(9).total for one in (first, done, second)] == [
-        0,
-        1,
-        1,
-    ]
 
 
 def test_command_is_no_ambient_turn_and_in_no_log(archive: Archive) -> None:
@@ -82,33 +41,6 @@ def test_command_is_no_ambient_turn_and_in_no_log(archive: Archive) -> None:
     assert archive.load(SESSION, done.tip).turns_of("a") == (1,)
     found = best_of_each(archive.load(SESSION, done.tip), "certificate", 9)
     assert [hit.effort for hit in found] == ["a"]
-
-
-def test_command_is_committed_once(archive: Archive) -> None:
-    """A retry is the same commit; another nonce, or other events, make another one."""
-    first = archive.commit(SESSION, START, turn(1))
-    done = archive.commit(SESSION, first.tip, command(opened("a"), nonce="01"))
-
-    again = archive.commit(SESSION, first.tip, command(opened("a"), nonce="01"))
-    repeated = archive.commit(SESSION, done.tip, command(opened("a"), nonce="02"))
-    beside = archive.commit(SESSION, first.tip, command(opened("b"), nonce="01"))
-
-    assert again == done
-    assert len({done.id, repeated.id, beside.id}) == 3
-    assert {*archive.tips(SESSION)} == {repeated.tip, beside.tip}
-
-
-def test_branches_see_their_own_commands(archive: Archive) -> None:
-    """What was done by hand on one branch is unknown on the other."""
-    first = archive.commit(SESSION, START, turn(1))
-    second = archive.commit(SESSION, first.tip, turn(2))
-    done = archive.commit(SESSION, first.tip, command(opened("a")))
-    other = archive.commit(SESSION, done.tip, turn(2, "beside"))
-
-    assert effort_in(archive, SESSION, second.tip, "a") is None
-    assert effort_in(archive, SESSION, other.tip, "a") is not None
-    assert archive.load(SESSION, other.tip).commits([1, 2]) == (first, done, other)
-    assert visible(archive, other.tip) == ["question 1", "beside"]
 
 
 def test_state_after_a_command(archive: Archive) -> None:

@@ -1,8 +1,9 @@
-"""Committing: what is stored is read back, once."""
+"""Committing: what is stored is read back, once, whoever commits at once."""
 
 import itertools
 import sys
 from base64 import b64encode
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from random import randbytes
 from types import FrameType
@@ -21,10 +22,9 @@ from ebbtide.memory.serialised import stored_form, to_dict
 from ebbtide.memory.turn import Part, Session, StoredTurn, Tip, commit_id
 from tests.draws import examples
 from tests.memory.archive.test_rows import JSON, MESSAGES
-from tests.memory.turns import SESSION, START, answer, commit_all, human, opened, turn, visible
+from tests.memory.turns import SESSION, START, answer, commit_all, human, opened, turn
 
 THREADS = itertools.count()
-TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 
 
 def test_nothing_is_computed_while_others_wait(archive: SqlArchive) -> None:
@@ -76,56 +76,6 @@ def test_nothing_is_computed_while_others_wait(archive: SqlArchive) -> None:
     assert len(archive.facts(SESSION.user)) == 3
 
 
-def test_first_turn_has_no_parent(archive: Archive) -> None:
-    """The first turn of a session follows nothing."""
-    stored = archive.commit(SESSION, START, turn(1))
-
-    assert (stored.number, stored.parent) == (1, "")
-
-
-def test_record_names_its_parent(archive: Archive) -> None:
-    """A record's parent is the id of the tip it was committed after."""
-    first = archive.commit(SESSION, START, turn(1))
-
-    second = archive.commit(SESSION, first.tip, turn(2))
-
-    assert second.parent == first.id
-
-
-def test_committed_is_what_is_read(archive: Archive) -> None:
-    """Reading a turn gives the record that the commit returned."""
-    new = turn(1, efforts=["a", "b"], events=[opened("a"), opened("b")])
-    stored = archive.commit(SESSION, START, new)
-
-    assert archive.load(SESSION, stored.tip).turns([1]) == (stored,)
-
-
-def test_retry_is_stored_once(archive: Archive) -> None:
-    """Committing the same group after the same tip again returns the record that is there."""
-    before = commit_all(archive, [turn(1)])
-    first = archive.commit(SESSION, before, turn(2))
-
-    again = archive.commit(SESSION, before, turn(2))
-
-    assert again == first
-    assert archive.tips(SESSION) == (first.tip,)
-
-
-def test_retry_of_an_older_turn_is_stored_once(archive: Archive) -> None:
-    """A retry finds its record also when later turns follow it."""
-    first = archive.commit(SESSION, START, turn(1))
-    commit_all(archive, [turn(2), turn(3)], first.tip)
-
-    assert archive.commit(SESSION, START, turn(1)) == first
-
-
-def test_turn_numbers_may_jump(archive: Archive) -> None:
-    """A turn may leave out numbers; it still follows its tip."""
-    tip = commit_all(archive, [turn(1), turn(5)])
-
-    assert visible(archive, tip) == ["question 1", "question 5"]
-
-
 @pytest.mark.parametrize("said", [(), (human("hi"),)])
 def test_aborted_turn_says_so(archive: Archive, said: tuple[BaseMessage, ...]) -> None:
     """The status of a turn is read back, also of one without messages."""
@@ -148,34 +98,6 @@ def test_what_json_cannot_hold_becomes_a_marker(archive: Archive) -> None:
     assert archive.verify(SESSION) == ()
 
 
-def test_lone_surrogates_are_replaced(archive: Archive) -> None:
-    """A lone surrogate, which UTF-8 cannot hold, is stored as U+FFFD."""
-    stored = archive.commit(SESSION, START, turn(1, "a\ud800b"))
-
-    assert visible(archive, stored.tip) == ["a\ufffdb"]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "\0",
-        "a\nb\r\nc",
-        "x\x85y\u2028z\u2029\x1e\x0b",
-        "\ufeff\uffff🌊",
-        "日本語",
-        "-" * 5_000_000,
-    ],
-    ids=["empty", "nul", "lines", "separators", "odd", "cjk", "5 MB"],
-)
-def test_odd_text_is_kept(archive: Archive, text: str) -> None:
-    """Any text is read back as it was."""
-    new = StoredTurn(1, (human(text), answer(text)), "2026-01-01")
-    stored = archive.commit(SESSION, START, new)
-
-    assert archive.load(SESSION, stored.tip).turns([1])[0].messages == new.messages
-
-
 @given(
     messages=st.lists(MESSAGES, max_size=3).map(stored_form),
     events=st.lists(st.fixed_dictionaries({"x": JSON})),
@@ -196,3 +118,25 @@ def test_anything_is_kept(
     assert found.messages == messages
     assert found.id == commit_id("", "", [*map(to_dict, messages)])
     assert archive.verify(session) == ()
+
+
+def test_same_turn_at_once_is_stored_once(archive: Archive) -> None:
+    """Threads that commit the same turn get the same record."""
+    before = commit_all(archive, [turn(1)])
+
+    with ThreadPoolExecutor(8) as pool:
+        turns = list(pool.map(lambda _: archive.commit(SESSION, before, turn(2)), range(16)))
+
+    assert {stored.tip for stored in turns} == {turns[0].tip}
+    assert len(archive.tips(SESSION)) == 1
+
+
+def test_other_turns_at_once_get_branches(archive: Archive) -> None:
+    """Threads that commit different turns after one tip get a branch each."""
+    before = commit_all(archive, [turn(1)])
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: archive.commit(SESSION, before, turn(2, f"way {n}")), range(12)))
+
+    assert len(archive.tips(SESSION)) == 12
+    assert [finding for finding in archive.verify(SESSION) if finding.fatal] == []

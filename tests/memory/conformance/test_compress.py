@@ -75,18 +75,9 @@ def test_branches_see_their_own_and_what_was_before_them(archive: Archive) -> No
 
     assert archive.load(SESSION, left).compression("a") == own
     assert archive.load(SESSION, right).compression("a") == shared
-
-
-def test_two_branches_keep_one_each_for_the_same_turn(archive: Archive) -> None:
-    """The same effort and turn on two branches are two places."""
-    tip = talked(archive, 3)
-    left = commit_all(archive, [turn(4, "left", ["a"])], tip)
-    right = commit_all(archive, [turn(4, "right", ["a"])], tip)
-    first = put_compression(archive, left, made(left, PORT))
-    second = put_compression(archive, right, made(right, NEWER))
-
-    assert archive.load(SESSION, left).compression("a") == first
-    assert archive.load(SESSION, right).compression("a") == second
+    other = put_compression(archive, right, made(right, NEWER, PORT))
+    assert archive.load(SESSION, left).compression("a") == own
+    assert archive.load(SESSION, right).compression("a") == other
 
 
 def test_one_made_for_another_turn_is_refused(archive: Archive) -> None:

@@ -2,11 +2,10 @@
 
 import pytest
 
-from ebbtide.memory.archive.load import EffortList
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.turn import StoredTurn, Tip
-from tests.memory.turns import SESSION, START, commit_all, concluded, effort_in, opened, turn
+from tests.memory.turns import SESSION, commit_all, concluded, effort_in, opened, turn
 
 UPDATED = {"type": "goal_updated", "effort": "a", "goal": "better"}
 
@@ -53,62 +52,6 @@ def test_list_goes_on_after_efforts_that_nobody_asked_for_by_name(archive: Archi
 
     listed = archive.load(SESSION, tip).efforts(3)
     assert ([effort.id for effort in listed.efforts], listed.total) == (["a", "c", "b"], 3)
-
-
-def test_last_change_of_one_turn_wins(archive: Archive) -> None:
-    """Of two changes in one turn the later one counts."""
-    events = [opened("a"), concluded("a", "At once.")]
-    tip = commit_all(archive, [turn(1, efforts=["a"], events=events)])
-
-    effort = effort_in(archive, SESSION, tip, "a")
-
-    assert effort is not None
-    assert (effort.status, effort.summary) == ("concluded", "At once.")
-
-
-def test_unknown_effort_is_none(archive: Archive) -> None:
-    """There is no effort that no visible turn names."""
-    tip = commit_all(archive, life())
-
-    assert effort_in(archive, SESSION, tip, "b") is None
-    assert effort_in(archive, SESSION, tip, "\ud800") is None
-    assert archive.load(SESSION, tip).turns_of("b") == ()
-
-
-def test_turns_of_an_effort(archive: Archive) -> None:
-    """The turns of an effort are those that belong to it, ascending."""
-    tip = commit_all(archive, life())
-
-    assert archive.load(SESSION, tip).turns_of("a") == (1, 2, 4)
-
-
-def test_turn_of_two_efforts_is_in_both(archive: Archive) -> None:
-    """A turn that closes one effort and opens another is in both logs, and not ambient."""
-    events = [concluded("a", "Done."), opened("b")]
-    tip = commit_all(archive, [turn(1, efforts=["b", "a"], events=events)])
-
-    past = archive.load(SESSION, tip)
-    assert (past.turns_of("a"), past.turns_of("b"), past.ambient(9)) == ((1,), (1,), ())
-
-
-def test_list_is_newest_first_and_bounded(archive: Archive) -> None:
-    """The efforts changed last come first, up to the number asked for, with the total."""
-    turns = [turn(n, efforts=[f"e{n}"], events=[opened(f"e{n}")]) for n in range(1, 6)]
-    tip = commit_all(archive, [*turns, turn(6, events=[concluded("e2", "Done.")])])
-
-    found = archive.load(SESSION, tip).efforts(3)
-
-    assert [effort.id for effort in found.efforts] == ["e2", "e5", "e4"]
-    assert found.total == 5
-
-
-def test_list_of_no_efforts(archive: Archive) -> None:
-    """A session without efforts lists none."""
-    tip = commit_all(archive, [turn(1)])
-
-    assert [archive.load(SESSION, one).efforts(3) for one in (tip, START)] == [
-        EffortList((), 0)
-    ] * 2
 
 
 def test_other_events_change_no_effort(archive: Archive) -> None:

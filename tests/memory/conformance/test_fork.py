@@ -12,96 +12,12 @@ from ebbtide.memory.errors import TipNotFoundError
 from ebbtide.memory.turn import Session, Tip
 from tests.memory.turns import (
     SESSION,
-    START,
     best_of_each,
     commit_all,
-    effort_in,
     opened,
     turn,
     visible,
 )
-
-
-def test_second_child_of_a_turn_is_a_branch(archive: Archive) -> None:
-    """Two turns after one tip have the same parent, and neither overwrites the other."""
-    before = commit_all(archive, [turn(1)])
-    first = archive.commit(SESSION, before, turn(2, "one way"))
-
-    second = archive.commit(SESSION, before, turn(2, "another"))
-
-    assert (first.parent, second.parent) == (before.id, before.id)
-    assert visible(archive, first.tip) == ["question 1", "one way"]
-
-
-def test_siblings_do_not_see_each_other(archive: Archive) -> None:
-    """Each branch sees what both have in common, and its own turns."""
-    before = commit_all(archive, [turn(1)])
-    main = commit_all(archive, [turn(2, "one way"), turn(3, "further")], before)
-    branch = commit_all(archive, [turn(2, "another"), turn(3, "farther")], before)
-
-    assert visible(archive, main) == ["question 1", "one way", "further"]
-    assert visible(archive, branch) == ["question 1", "another", "farther"]
-
-
-def test_older_tip_does_not_see_later_turns(archive: Archive) -> None:
-    """A tip sees its branch up to itself."""
-    before = commit_all(archive, [turn(1), turn(2)])
-    commit_all(archive, [turn(3)], before)
-
-    assert visible(archive, Tip(2, before.id)) == ["question 1", "question 2"]
-    assert archive.load(SESSION, before).turns([3]) == ()
-
-
-def test_old_tip_goes_on(archive: Archive) -> None:
-    """After a fork the old branch goes on from its end."""
-    before = commit_all(archive, [turn(1)])
-    main = commit_all(archive, [turn(2)], before)
-    commit_all(archive, [turn(2, "another")], before)
-
-    tip = commit_all(archive, [turn(3)], main)
-
-    assert visible(archive, tip) == ["question 1", "question 2", "question 3"]
-
-
-def test_fork_of_a_fork(archive: Archive) -> None:
-    """A fork of a fork sees both parents up to where each was left."""
-    one = commit_all(archive, [turn(1)])
-    commit_all(archive, [turn(2), turn(3)], one)
-    two = commit_all(archive, [turn(2, "second"), turn(3, "third")], one)
-    three = archive.load(SESSION, two).turns([2])[0].tip
-
-    tip = commit_all(archive, [turn(3, "other third"), turn(4)], three)
-
-    assert visible(archive, tip) == ["question 1", "second", "other third", "question 4"]
-
-
-def test_fork_before_the_first_turn(archive: Archive) -> None:
-    """A fork before the first turn sees nothing of main."""
-    commit_all(archive, [turn(1), turn(2)])
-
-    stored = archive.commit(SESSION, START, turn(1, "afresh"))
-
-    assert stored.parent == ""
-    assert visible(archive, stored.tip) == ["afresh"]
-
-
-def test_retry_finds_its_branch(archive: Archive) -> None:
-    """A retry of what began a branch returns that branch's record."""
-    before = commit_all(archive, [turn(1)])
-    commit_all(archive, [turn(2)], before)
-    stored = archive.commit(SESSION, before, turn(2, "another"))
-
-    assert archive.commit(SESSION, before, turn(2, "another")) == stored
-
-
-def test_retry_finds_its_branch_after_further_turns(archive: Archive) -> None:
-    """A retry finds the beginning of its branch when the branch has gone on."""
-    before = commit_all(archive, [turn(1)])
-    commit_all(archive, [turn(2)], before)
-    stored = archive.commit(SESSION, before, turn(2, "another"))
-    commit_all(archive, [turn(3)], stored.tip)
-
-    assert archive.commit(SESSION, before, turn(2, "another")) == stored
 
 
 def test_equal_turns_are_told_apart_by_their_nonce(archive: Archive) -> None:
@@ -115,47 +31,6 @@ def test_equal_turns_are_told_apart_by_their_nonce(archive: Archive) -> None:
     assert again == first
     assert repeated.id != first.id
     assert archive.tips(SESSION) == (first.tip, repeated.tip)
-
-
-def test_tips_names_every_branch(archive: Archive) -> None:
-    """There is a tip for each branch, in the order of their commit."""
-    before = commit_all(archive, [turn(1)])
-    main = commit_all(archive, [turn(2)], before)
-    branch = commit_all(archive, [turn(2, "another")], before)
-
-    assert archive.tips(SESSION) == (main, branch)
-
-
-def test_newest_is_the_branch_committed_to_last(archive: Archive) -> None:
-    """The newest tip is that of the branch with the latest commit."""
-    before = commit_all(archive, [turn(1)])
-    commit_all(archive, [turn(2)], before)
-    branch = commit_all(archive, [turn(2, "another"), turn(3)], before)
-
-    assert archive.load(SESSION).tip == branch
-
-
-def test_efforts_of_a_sibling_are_invisible(archive: Archive) -> None:
-    """An effort opened on one branch does not exist on the other, where its name is free."""
-    before = commit_all(archive, [turn(1)])
-    main = commit_all(archive, [turn(2, efforts=["a"], events=[opened("a")])], before)
-    other = turn(2, "another", efforts=["b"], events=[opened("b")])
-    branch = commit_all(archive, [other], before)
-
-    assert effort_in(archive, SESSION, main, "b") is None
-    assert effort_in(archive, SESSION, branch, "a") is None
-    assert archive.load(SESSION, branch).turns_of("a") == ()
-    assert archive.load(SESSION, branch).efforts(10).total == 1
-
-
-def test_ambient_turns_of_a_sibling_are_not_seen(archive: Archive) -> None:
-    """Each branch lists its own ambient turns and those it has in common."""
-    before = commit_all(archive, [turn(1), turn(2)])
-    main = commit_all(archive, [turn(3), turn(4), turn(5)], before)
-    branch = commit_all(archive, [turn(3, "other", efforts=["a"]), turn(4, "x")], before)
-
-    assert archive.load(SESSION, main).ambient(9) == (1, 2, 3, 4, 5)
-    assert archive.load(SESSION, branch).ambient(9) == (1, 2, 4)
 
 
 def test_copied_thread_goes_on_from_the_original(archive: Archive) -> None:
@@ -274,17 +149,6 @@ def test_number_of_a_turn_follows_its_parents(archive: Archive) -> None:
     stored = archive.commit(SESSION, Tip(8, before.id), turn(9))
 
     assert (stored.number, visible(archive, stored.tip)) == (2, ["question 1", "question 9"])
-
-
-def test_ids_of_turns(archive: Archive) -> None:
-    """Each branch has its own, and none of turns that are not seen."""
-    before = commit_all(archive, [turn(1)])
-    main = commit_all(archive, [turn(2, "one way")], before)
-    branch = commit_all(archive, [turn(2, "another")], before)
-
-    assert archive.load(SESSION, main).ids([1, 2, 3]) == {1: before.id, 2: main.id}
-    assert archive.load(SESSION, branch).ids([2]) == {2: branch.id}
-    assert archive.load(SESSION, Tip(1, main.id)).ids([1, 2]) == {1: before.id}
 
 
 def test_turn_of_another_user_is_no_parent(archive: Archive) -> None:

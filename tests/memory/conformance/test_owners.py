@@ -15,6 +15,7 @@ from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.attention.law import Memory
 from ebbtide.memory.errors import SessionNotFoundError
 from ebbtide.memory.turn import Session, StoredTurn
+from ebbtide.memory.view import fences_of
 from tests.memory.turns import SESSION, START, commit_all, effort_in, opened, turn, visible
 
 STRANGERS = [
@@ -34,13 +35,23 @@ def test_stranger_sees_nothing(archive: Archive, stranger: Session) -> None:
     """Another user reads nothing of a session, by no operation."""
     tip = commit_all(archive, [turn(1, efforts=["a"], events=[opened("a")]), turn(2)])
 
-    assert archive.load(stranger, tip).turns([1, 2]) == ()
-    assert archive.load(stranger, tip).ambient(9) == ()
-    assert effort_in(archive, stranger, tip, "a") is None
-    assert archive.load(stranger, tip).turns_of("a") == ()
-    assert archive.load(stranger, tip).efforts(9).total == 0
-    assert archive.load(stranger).tip is None
-    assert archive.tips(stranger) == ()
+    past = archive.load(stranger, tip)
+    assert (past.turns([1, 2]), past.ambient(9), past.turns_of("a")) == ((), (), ())
+    assert (effort_in(archive, stranger, tip, "a"), past.efforts(9).total) == (None, 0)
+    assert (archive.load(stranger).tip, archive.tips(stranger)) == (None, ())
+
+
+@pytest.mark.parametrize("stranger", STRANGERS, ids=str)
+def test_sessions_share_nothing(archive: Archive, stranger: Session) -> None:
+    """Another's session is not found, and two owners write their own each, from the first turn."""
+    tip = commit_all(archive, [turn(1)])
+    with pytest.raises(SessionNotFoundError, match="not found"):
+        archive.verify(stranger)
+
+    stored = archive.commit(stranger, START, turn(1, "mine"))
+
+    assert visible(archive, stored.tip, stranger) == ["mine"]
+    assert visible(archive, tip) == ["question 1"]
 
 
 @pytest.mark.parametrize("committed", [False, True])
@@ -73,25 +84,6 @@ def test_each_text_has_a_digest_of_its_own(archive: Archive) -> None:
 
     assert (len(digest), archive.keyed_digest("ann")) == (32, digest)
     assert archive.keyed_digest("bob") != digest
-
-
-@pytest.mark.parametrize("stranger", STRANGERS, ids=str)
-def test_verify_does_not_find_it_for_a_stranger(archive: Archive, stranger: Session) -> None:
-    """Verifying another owner's session says "not found", as for one that never was."""
-    commit_all(archive, [turn(1)])
-
-    with pytest.raises(SessionNotFoundError, match="not found"):
-        archive.verify(stranger)
-
-
-@pytest.mark.parametrize("stranger", STRANGERS, ids=str)
-def test_sessions_share_nothing(archive: Archive, stranger: Session) -> None:
-    """Two owners write their own session each, from the first turn."""
-    tip = commit_all(archive, [turn(1)])
-    stored = archive.commit(stranger, START, turn(1, "mine"))
-
-    assert visible(archive, stored.tip, stranger) == ["mine"]
-    assert visible(archive, tip) == ["question 1"]
 
 
 def test_sessions_of_a_user(archive: Archive) -> None:
@@ -195,3 +187,19 @@ def test_a_user_is_deleted_after_who_writes_to_its_attention(archive: SqlArchive
 
         assert deleting.result().sessions == ()
     assert archive.attention()._stored("ann") == ()
+
+
+def test_every_session_has_a_key_of_its_own(archive: Archive) -> None:
+    """Whoever knows that of one session knows none of another's; it stays, and is long enough."""
+    sessions = [
+        Session("ann", "t1"),
+        Session("ann", "t2"),
+        Session("bob", "t1"),
+        Session("ann", "t1", "sub"),
+    ]
+
+    keys = [fences_of(archive, session, len).key for session in sessions]
+
+    assert len({*keys}) == 4
+    assert {len(key) for key in keys} == {9}
+    assert [fences_of(archive, session, len).key for session in sessions] == keys

@@ -9,23 +9,11 @@ from sqlalchemy import event, text
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.rows import zipped
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.errors import ArchiveFormatError, SessionNotFoundError
+from ebbtide.memory.errors import ArchiveFormatError
 from ebbtide.memory.turn import Tip
 from tests.memory.turns import SESSION, commit_all, concluded, opened, turn
 
 JUNK = zipped("junk")
-
-
-def test_sound_session_has_no_findings(archive: Archive) -> None:
-    """A session of one branch is verified without a finding."""
-    events = [concluded("a", "Done."), opened("b")]
-    turns = [
-        turn(1, efforts=["a"], events=[opened("a")]),
-        turn(2, efforts=["b", "a"], events=events),
-    ]
-    commit_all(archive, [*turns, turn(3)])
-
-    assert archive.verify(SESSION) == ()
 
 
 def test_leaf_branch_is_listed(archive: Archive) -> None:
@@ -39,12 +27,6 @@ def test_leaf_branch_is_listed(archive: Archive) -> None:
     assert [(finding.what, finding.fatal) for finding in findings] == [
         ("turn 2 is the leaf of a branch", False)
     ]
-
-
-def test_unknown_session_is_not_found(archive: Archive) -> None:
-    """A session that was never written cannot be verified."""
-    with pytest.raises(SessionNotFoundError, match="'t1'"):
-        archive.verify(SESSION)
 
 
 def told(archive: SqlArchive) -> Tip:
@@ -97,15 +79,6 @@ def test_damage_is_found(archive: SqlArchive, statement: str, where: str, what: 
     findings = archive.verify(SESSION)
     found = [one.where for one in findings if what in one.what and one.fatal]
     assert [name.partition(" (")[0] for name in found] == [where]
-
-
-def test_what_was_erased_is_sound(archive: SqlArchive) -> None:
-    """A session that lost a turn has the note of it, and what lists the others is as it was."""
-    archive.erase(SESSION, told(archive), 2)
-
-    findings = archive.verify(SESSION)
-
-    assert [(one.what, one.fatal) for one in findings] == [("1 turn erased", False)]
 
 
 @pytest.mark.parametrize("column", ["messages", "events", "state"])
