@@ -16,11 +16,8 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.types import interrupt
 
 from ebbtide import (
-    DiskArchive,
-    SessionNotFoundError,
     SettingsError,
     TurnArrivedError,
-    TurnNotFoundError,
     TurnRunningError,
     aerase,
     commands,
@@ -29,13 +26,11 @@ from ebbtide import (
     restore,
 )
 from ebbtide.commands import open_effort, set_window
-from ebbtide.memory.archive.search import find
 from ebbtide.memory.state_block import END, START
 from ebbtide.memory.turn import Session
 from ebbtide.nodes.turn.state import MemoryState
 from tests.agents import THREAD, Talk, inside, lasting, talk
 from tests.doubles import ScriptedModel, call, together
-from tests.memory.turns import effort_in
 from tests.zipped import revealed
 
 pytestmark = pytest.mark.usefixtures("entry")
@@ -160,47 +155,22 @@ def test_after_the_last_turn_another_is_erased(tmp_path: Path, turn: int, gone: 
 
 
 def test_state_is_kept_but_for_the_text(tmp_path: Path) -> None:
-    """Efforts, counters and the other messages are as before; the erased ones are gone."""
+    """Efforts, counters and other messages are as before, in one checkpoint; other threads too."""
+    other: RunnableConfig = {"configurable": {"thread_id": "other"}}
     with begun(tmp_path, WORDS[:3]) as chat:
+        chat.say("Another matter.", other)
         before = chat.agent.get_state(THREAD).values
+        others = [one.config for one in chat.agent.get_state_history(other)]
 
         erase(chat.agent, THREAD, 2)
 
-        after = chat.agent.get_state(THREAD)
+        (after,) = chat.agent.get_state_history(THREAD)
+        assert [one.config for one in chat.agent.get_state_history(other)] == others
     before["memory"]["open_efforts"]["keys"]["goal"] = ""  # which the turn said
     assert lasting(after.values) == lasting(before)
     said = [message.text for message in after.values["messages"]]
     assert said == ["Hello there.", "Hello.", THANKS, "Noted."]
     assert after.next == ()
-
-
-def test_older_checkpoints_are_gone(tmp_path: Path) -> None:
-    """One checkpoint remains of the thread, and all of another thread of the same database."""
-    other: RunnableConfig = {"configurable": {"thread_id": "other"}}
-    with begun(tmp_path, WORDS[:3]) as chat:
-        chat.say("Another matter.", other)
-        before = [one.config for one in chat.agent.get_state_history(other)]
-
-        erase(chat.agent, THREAD, 2)
-
-        assert len([*chat.agent.get_state_history(THREAD)]) == 1
-        assert [one.config for one in chat.agent.get_state_history(other)] == before
-
-
-def test_summary_is_written_again(tmp_path: Path) -> None:
-    """A summary that the turn went into is made again, from a log without it."""
-    with begun(tmp_path) as chat:
-        report = erase(chat.agent, THREAD, 2)
-
-        state = chat.say("And now?")
-
-        effort = effort_in(chat.archive, Session("", "t"), chat.turns(state)[-1].tip, "keys")
-    assert (report.resummarised, report.stale) == (("keys",), ())
-    assert effort is not None
-    assert (effort.summary, effort.stale) == ("Something was kept.", False)
-    assert THANKS in chat.model.asked[-1].text
-    assert "Marion" not in chat.model.asked[-1].text
-    assert any("keys: Something was kept." in message.text for message in chat.last)
 
 
 def test_summary_made_from_a_summary_goes_too(tmp_path: Path) -> None:
@@ -448,34 +418,6 @@ def test_unfinished_turn_is_refused(tmp_path: Path, turn: int) -> None:
     assert state["memory"]["turn"] == 2
 
 
-@pytest.mark.parametrize("turn", [0, 4])
-def test_unknown_turn_changes_nothing(tmp_path: Path, turn: int) -> None:
-    """A turn that is not there is an error that names those that are."""
-    with begun(tmp_path, WORDS[:3]) as chat:
-        before = [one.config for one in chat.agent.get_state_history(THREAD)]
-
-        with pytest.raises(TurnNotFoundError, match="its turns are 1-3"):
-            erase(chat.agent, THREAD, turn)
-
-        assert [one.config for one in chat.agent.get_state_history(THREAD)] == before
-
-
-def test_user_of_the_context_owns_the_thread(tmp_path: Path) -> None:
-    """A thread of ann is there for ann alone, not for bob and not for nobody."""
-    ann, bob = ({"thread_id": "t", "user_id": name} for name in ("ann", "bob"))
-    with begun(tmp_path, ()) as chat:
-        [chat.say(words, context={"user_id": "ann"}) for words in WORDS[:2]]
-        with pytest.raises(SessionNotFoundError):
-            erase(chat.agent, {"configurable": bob}, 2)
-        with pytest.raises(SessionNotFoundError):
-            erase(chat.agent, THREAD, 2)
-
-        report = erase(chat.agent, {"configurable": ann}, 2)
-
-        assert report.turn == 2
-        assert traces(tmp_path) == []
-
-
 def test_agent_inside_a_larger_graph_is_refused(tmp_path: Path) -> None:
     """The agent has no thread of its own, and the error says what to pass."""
     chat = talk(tmp_path, ["Well."], checkpointer=None)
@@ -487,17 +429,20 @@ def test_agent_inside_a_larger_graph_is_refused(tmp_path: Path) -> None:
     assert traces(tmp_path, [ASKED]) != []
 
 
-def test_without_checkpoints_the_archive_is_erased(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("gone", "left"), [([2], ["Hello there.", "Hello."]), ([2, 1], [])])
+def test_without_checkpoints_the_archive_is_erased(
+    tmp_path: Path, gone: list[int], left: list[str]
+) -> None:
     """If the checkpoints are lost, the archive is erased, and the thread is restored without it."""
     with begun(tmp_path, WORDS[:2]) as chat:
         model = ScriptedModel(answers=["Yes."])
         agent = create_memory_agent(model, archive=chat.archive, checkpointer=InMemorySaver())
 
-        erase(agent, THREAD, 2)
+        [erase(agent, THREAD, number) for number in gone]
         restore(agent, THREAD)
 
         state = agent.invoke({"messages": "Are you there?"}, THREAD)
-    assert [message.text for message in state["messages"]][:2] == ["Hello there.", "Hello."]
+    assert [message.text for message in state["messages"]][:-2] == left
     assert (state["memory"]["turn"], chat.branches) == (3, 1)
 
 
@@ -548,19 +493,6 @@ def test_anchor_that_came_back_is_erased_again(
     assert anchor == restored == kept
     assert (left == []) == (again == "Yes.")  # what the later turn said itself stays
     assert report.turn == 2
-
-
-def test_all_turns_erased_can_be_restored(tmp_path: Path) -> None:
-    """A thread of tombstones alone is restored, and goes on."""
-    with begun(tmp_path, WORDS[:1]) as chat:
-        erase(chat.agent, THREAD, 1)
-        model = ScriptedModel(answers=["Yes."])
-        agent = create_memory_agent(model, archive=chat.archive, checkpointer=InMemorySaver())
-        restore(agent, THREAD)
-
-        state = agent.invoke({"messages": "Are you there?"}, THREAD)
-
-    assert (state["memory"]["turn"], chat.branches) == (2, 1)
 
 
 async def test_asynchronous_checkpoints(tmp_path: Path) -> None:
@@ -645,60 +577,39 @@ def killed(folder: Path) -> Iterator[Talk]:
         yield chat
 
 
-def test_thread_left_without_state_is_seeded(tmp_path: Path) -> None:
-    """Erasing again goes on with what the archive saved of a thread killed without a state."""
-    with killed(tmp_path) as chat:
-        report = erase(chat.agent, THREAD, 2)
-
-        values = chat.agent.get_state(THREAD).values
-        noted = chat.archive.load(Session("", "t")).reseed
-        state = chat.say("And now?")
-    assert (report.stale, noted) == ((), None)
-    assert (values["memory"]["turn"], chat.branches) == (3, 1)
-    assert (state["memory"]["turn"], chat.branches) == (4, 1)
-
-
-def test_thread_left_without_state_is_talked_on(tmp_path: Path) -> None:
-    """The next turn goes on from what the archive saved, and forgets that it had to."""
-    with killed(tmp_path) as chat:
-        noted = chat.archive.load(Session("", "t")).reseed
-
-        state = chat.say("And now?")
-
-        again = chat.say("And then?")
-        assert chat.archive.load(Session("", "t")).reseed is None
-        turns = chat.turns(again)
-        assert traces(tmp_path) == []
-    assert noted is not None
-    assert [message.text for message in state["messages"]][:4] == [
-        *("Hello there.", "Hello.", THANKS, "Noted.")
-    ]
-    assert (state["memory"]["turn"], chat.branches) == (4, 1)
-    assert state["memory"]["open_efforts"].keys() == {"keys"}
-    assert [turn.status for turn in turns] == ["done", "erased", "done", "done", "done"]
-
-
 def open_cables(agent: Any, config: RunnableConfig) -> None:
     """Open an effort by hand."""
     open_effort(agent, config, "cables")
 
 
-@pytest.mark.parametrize("doing", [restore, open_cables])
-def test_thread_left_without_state_by_other_ways(tmp_path: Path, doing: Any) -> None:
-    """So does a command; `restore` makes the state from the archive."""
+def erase_again(agent: Any, config: RunnableConfig) -> None:
+    """Erase the turn once more."""
+    assert erase(agent, config, 2).stale == ()
+
+
+def talk_on(agent: Any, config: RunnableConfig) -> None:
+    """Say something: the answer has what the archive saved of the state."""
+    state = agent.invoke({"messages": "And now?"}, config)
+    said = [message.text for message in state["messages"]]
+    assert said[:5] == ["Hello there.", "Hello.", THANKS, "Noted.", "And now?"]
+
+
+@pytest.mark.parametrize("doing", [restore, open_cables, erase_again, talk_on])
+def test_thread_left_without_state_goes_on(tmp_path: Path, doing: Any) -> None:
+    """From what the archive saved, whatever comes first, and it forgets then that it had to."""
     with killed(tmp_path) as chat:
+        noted = chat.archive.load(Session("", "t")).reseed
+
         doing(chat.agent, THREAD)
 
-        state = [chat.say(words) for words in ("And now?", "And then?")][-1]
-
+        states = [chat.say(words) for words in ("And so?", "And then?")]
         assert chat.archive.load(Session("", "t")).reseed is None
-        turns = chat.turns(state)
-    assert {"keys"} <= state["memory"]["open_efforts"].keys()
-    assert (turns[1].status, len(turns), chat.branches) == (
-        "erased",
-        state["memory"]["turn"],
-        1,
-    )
+        turns = chat.turns(states[-1])
+        assert traces(tmp_path) == []
+    assert noted is not None
+    assert {"keys"} <= states[-1]["memory"]["open_efforts"].keys()
+    assert [stored.status == "erased" for stored in turns] == [n == 1 for n in range(len(turns))]
+    assert (len(turns), chat.branches) == (states[-1]["memory"]["turn"], 1)
 
 
 def test_another_turn_is_erased_of_a_thread_without_state(tmp_path: Path) -> None:
@@ -721,17 +632,3 @@ def test_thread_is_erased_without_its_checkpointer(tmp_path: Path) -> None:
         assert traces(tmp_path, [THANKS]) == []
         state = chat.say("And now?")
     assert (state["memory"]["turn"], chat.branches) == (4, 1)
-
-
-def test_archive_opened_by_two(tmp_path: Path) -> None:
-    """An archive that had the session open sees the tombstone at once."""
-    with begun(tmp_path, WORDS[:3]) as chat:
-        values = chat.agent.get_state(THREAD).values
-        with DiskArchive(tmp_path / "archive", durable=False) as other:
-            session, tip = Session("", "t"), chat.turns(values)[-1].tip
-            assert find(other.load(session, tip), "Marion harbour", 9) != ()
-
-            erase(chat.agent, THREAD, 2)
-
-            assert [r.status for r in other.load(session, tip).turns([2])] == ["erased"]
-            assert find(other.load(session, tip), "Marion harbour", 9) == ()

@@ -170,20 +170,11 @@ def test_what_cannot_be_erased_changes_nothing(tmp_path: Path, schema: Any) -> N
             erase(outer, THREAD, 2)
 
 
-def test_a_session_is_deleted(tmp_path: Path, schema: Any) -> None:
-    """With its checkpoints, of which the graph around has some."""
-    with begun(tmp_path, schema) as (_, outer):
-        report = delete_session(outer, THREAD)
-
-        left = traces(tmp_path, [TOLD, ANSWER])
-        assert outer.get_state(THREAD).values == {}
-    assert ([one.thread for one in report.sessions], report.not_erased, left) == (["t"], (), [])
-
-
-def test_a_user_is_deleted(tmp_path: Path, schema: Any) -> None:
-    """With all checkpoints of the graph around."""
+@pytest.mark.parametrize("of_user", [False, True])
+def test_a_session_or_user_is_deleted(tmp_path: Path, schema: Any, *, of_user: bool) -> None:
+    """With all checkpoints, of which the graph around has some."""
     with begun(tmp_path, schema, ANN) as (_, outer):
-        report = delete_user(outer, "ann")
+        report = delete_user(outer, "ann") if of_user else delete_session(outer, ANN)
 
         left = traces(tmp_path, [TOLD, ANSWER])
         assert outer.get_state(ANN).values == {}

@@ -2,7 +2,6 @@
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,30 +34,23 @@ def telling(messages: list[BaseMessage]) -> str:
     return TOLD if VAULT in messages[-1].text else "They worked on the shop."
 
 
-@contextmanager
-def begun(folder: Path) -> Iterator[Talk]:
+@pytest.fixture
+def chat(tmp_path: Path) -> Iterator[Talk]:
     """Talk on files below a folder until the secret in turn 2 was compressed."""
-    connection = sqlite3.connect(folder / "checkpoints.sqlite", check_same_thread=False)
-    chat = compressing(
-        folder / "archive",
+    connection = sqlite3.connect(tmp_path / "checkpoints.sqlite", check_same_thread=False)
+    talk = compressing(
+        tmp_path / "archive",
         extraction=quoting,
         background=telling,
         checkpointer=SqliteSaver(connection),
     )
     try:
-        states = talked(chat, 10, {2: VAULT, 3: RULE})
+        states = talked(talk, 10, {2: VAULT, 3: RULE})
         assert quoted(states[-1]).keys() == {"shop"}
-        yield chat
+        yield talk
     finally:
         connection.close()
-        chat.archive.close()
-
-
-@pytest.fixture
-def chat(tmp_path: Path) -> Iterator[Talk]:
-    """Return the agent that has compressed the secret."""
-    with begun(tmp_path) as found:
-        yield found
+        talk.archive.close()
 
 
 def tables(chat: Talk) -> set[str]:

@@ -17,15 +17,16 @@ from psycopg_pool import ConnectionPool
 from ebbtide import ErasureReport, aerase, erase
 from tests.agents import THREAD, Talk, talk
 from tests.databases import Database
-from tests.doubles import call, together
+from tests.graph.erase.test_erase import (
+    ANSWERED,
+    ASKED,
+    SCRIPT,
+    SECRETS,
+    TELLING,
+    WORDS,
+    look_up,
+)
 
-ASKED = "The key of the north gate is kept with Marion, tell nobody."
-ASKED_CHINESE = "北门的钥匙在玛丽昂那里，不要告诉任何人。"
-FOUND = "Marion lives at 12 Harbour Street, second floor."
-ANSWERED = "I shall not mention that key to anybody at all."
-NOTED = "harbour keys of the north gate"
-SECRETS = (ASKED, ASKED_CHINESE, FOUND, ANSWERED, NOTED)
-WORDS = ("Hello there.", f"{ASKED}\n{ASKED_CHINESE}", "Thank you.", "Close it.", "Good.")
 OTHER: RunnableConfig = {"configurable": {"thread_id": "other"}}
 LOST: RunnableConfig = {
     "configurable": {
@@ -36,21 +37,10 @@ LOST: RunnableConfig = {
 }
 
 
-def look_up(what: str) -> str:
-    """Look something up."""
-    return f"{FOUND} ({len(what)})"
-
-
 def agent_on(folder: Path, saver: Any) -> Talk:
     """Return an agent with checkpoints in a database."""
-    script = [
-        *("Hello.", call("open_effort", name="keys", goal=NOTED)),
-        together(call("look_up", what=NOTED), call("look_up", what=ASKED_CHINESE)),
-        *(ANSWERED, "Noted.", call("close_effort"), "It is done.", "Anything else?"),
-        *["And so on."] * 9,
-    ]
-    summaries = [{"summary": f"{ANSWERED} So.", "keywords": ["harbour"]}]
-    summaries += [{"summary": "Something was kept.", "keywords": []}]
+    summaries = [TELLING, {"summary": "Something was kept.", "keywords": []}]
+    script = [*SCRIPT, *["And so on."] * 9]
     return talk(folder / "archive", script, summaries, tools=[look_up], checkpointer=saver)
 
 
