@@ -67,16 +67,6 @@ def test_another_user_sees_nothing(talk: Conversation, user: str) -> None:
     assert "error" in other.call("read_log", turns=1, session="t1")
 
 
-def test_who_is_anonymous_has_no_other_sessions(talk: Conversation) -> None:
-    """Sessions without a user know nothing of one another, but each knows itself."""
-    earlier(talk, user=ANONYMOUS)
-    nobody = talk.beside("t2", ANONYMOUS)
-    nobody.effort("css", LONG_ENOUGH)
-
-    assert nobody.work.view.effort(AUTH, ()) is None
-    assert nobody.work.view.effort("t2/css", ()) is not None
-
-
 def test_the_newest_branch_counts(talk: Conversation) -> None:
     """What was concluded on a branch that is not the newest is not there; its past is."""
     before = earlier(talk)

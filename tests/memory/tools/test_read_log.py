@@ -262,43 +262,29 @@ def test_the_running_turn_can_be_read(talk: Conversation) -> None:
     assert {"speaker": "tool look_up", "text": "8080"} in read["messages"]
 
 
-@pytest.mark.parametrize("turn", [0, 3])
-def test_a_turn_that_is_not_there_is_an_error(talk: Conversation, turn: int) -> None:
-    """The error quotes the turn and says which there are."""
-    talk.turn("one")
-    talk.ask("two")
-    result = talk.call("read_log", turns=turn)
-
-    assert result == {"error": f"turn {turn} is not there; the turns are 1-2"}
+FORM = 'write them like "3-5,8"'
 
 
-@pytest.mark.parametrize("turns", ["last", "2-1", "1-999999"])
-def test_what_is_no_range_is_an_error(talk: Conversation, turns: str) -> None:
-    """The error quotes it and shows how turns are written."""
-    talk.turn("one")
-    talk.ask("two")
-    result = talk.call("read_log", turns=turns)
-
-    assert result == {"error": f'turns {turns!r} cannot be read; write them like "3-5,8"'}
-
-
-def test_no_turns_are_an_error(talk: Conversation) -> None:
-    """It shows how turns are written."""
-    talk.ask("two")
-
-    assert talk.call("read_log", turns="") == {
-        "error": 'no turns are named; write them like "3-5,8"'
-    }
-
-
-@pytest.mark.parametrize("offset", [-1, 30])
-def test_an_offset_outside_the_turn_is_an_error(talk: Conversation, offset: int) -> None:
-    """Before the beginning and at the end there is nothing; the error says what the range is."""
+@pytest.mark.parametrize(
+    ("args", "error"),
+    [
+        *(({"turns": n}, f"turn {n} is not there; the turns are 1-2") for n in (0, 3)),
+        *(
+            ({"turns": n}, f"turns {n!r} cannot be read; {FORM}")
+            for n in ("last", "2-1", "1-999999")
+        ),
+        ({"turns": ""}, f"no turns are named; {FORM}"),
+        *(({"turns": 1, "offset": n}, f"offset {n} is outside turn 1: 0-9") for n in (-1, 30)),
+    ],
+)
+def test_what_cannot_be_read_is_an_error(
+    talk: Conversation, args: dict[str, object], error: str
+) -> None:
+    """The error quotes it, and says which turns or offsets there are, or how turns are written."""
     talk.turn("one", answer="two 90")
     talk.ask("two")
-    result = talk.call("read_log", turns=1, offset=offset)
 
-    assert result == {"error": f"offset {offset} is outside turn 1: 0-9"}
+    assert talk.call("read_log", **args) == {"error": error}
 
 
 def test_the_status_of_each_kind_of_effort(talk: Conversation) -> None:

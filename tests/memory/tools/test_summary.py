@@ -98,13 +98,6 @@ def test_the_request_holds_the_whole_log_as_data() -> None:
     assert request.instructions == render("summarise", words=60, key=FENCES.key)
 
 
-def test_the_answer_is_the_summary() -> None:
-    """Summary, keywords and importance are taken as they came."""
-    answer = EffortSummary(summary="It works.", keywords=["port", "8080"], importance=70)
-
-    assert asked(log([human(LONG_ENOUGH)]), [answer])[1] == answer
-
-
 def test_a_long_summary_is_cut_at_a_sentence_end() -> None:
     """Of a summary over the limit, the whole sentences within it are kept."""
     written = f"{'one ' * 10}end. {'two ' * 8}end. {'three ' * 5}end."

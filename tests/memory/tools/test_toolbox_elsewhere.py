@@ -54,13 +54,6 @@ def test_a_turn_that_is_too_long_points_into_its_session(here: Conversation) -> 
     )
 
 
-def test_turns_that_it_has_not_are_refused(here: Conversation) -> None:
-    """The error says which turns the effort has."""
-    result = here.call("expand_effort", effort_id=AUTH, turns="1")
-
-    assert result["error"] == f"turns '1' are not in effort {AUTH!r}; it has '2-3'"
-
-
 def test_it_is_collapsed(here: Conversation) -> None:
     """The log leaves with the next rebuild, the summary stays; again it is an error."""
     here.set(rebuild="every-turn")

@@ -10,6 +10,8 @@ INACTIVE = (
     "no effort is active, so there is no goal to update; use switch_effort or open_effort first;"
 )
 
+OPEN = call("open_effort", name="a")
+
 
 @pytest.fixture
 def talk(talk: Conversation) -> Conversation:
@@ -33,21 +35,19 @@ def test_a_concluded_name_is_taken(talk: Conversation) -> None:
     )
 
 
-def test_switching_to_the_active_effort_changes_nothing(talk: Conversation) -> None:
-    """It is no error, and no event either."""
-    talk.call("open_effort", name="a")
+def test_what_changes_nothing_is_no_error_and_no_event(talk: Conversation) -> None:
+    """A pause without an active effort, a switch to the active one, and what holds already."""
     before = talk.state
-    result = talk.call("switch_effort", effort_id="a")
-
-    assert result == {"status": "switched", "effort_id": "a", "goal": "", "constraints": []}
+    assert talk.call("switch_effort") == {"status": "paused"}
     assert talk.state == before
 
+    talk.call("open_effort", name="a", goal="Log in", constraints=["in May"])
+    before, holds = talk.state, {"goal": "Log in", "constraints": ["in May"]}
+    switched = talk.call("switch_effort", effort_id="a")
+    updated = talk.call("update_goal", goal="Log in", add_constraints=["in May"])
 
-def test_a_pause_without_an_active_effort_changes_nothing(talk: Conversation) -> None:
-    """It is no error, and no event either."""
-    before = talk.state
-
-    assert talk.call("switch_effort") == {"status": "paused"}
+    assert switched == {"status": "switched", "effort_id": "a", **holds}
+    assert holds.items() <= updated.items()
     assert talk.state == before
 
 
@@ -79,14 +79,6 @@ def test_a_reopened_effort_may_have_a_new_goal(talk: Conversation, goal: str, ho
     assert result["former_constraints"] == ["no downtime"]
     assert talk.work.find("a").goal == holds
     assert changes == [goal] * bool(goal)
-
-
-def test_an_open_effort_cannot_be_reopened(talk: Conversation) -> None:
-    """It is refused with the tool that makes it active."""
-    talk.call("open_effort", name="a")
-    result = talk.call("reopen_effort", effort_id="a")
-
-    assert result["error"] == "effort 'a' is open already; use switch_effort to go on with it"
 
 
 def test_the_goal_of_the_active_effort_is_updated(talk: Conversation) -> None:
@@ -131,16 +123,6 @@ def test_a_constraint_is_lifted_as_the_context_shows_it(talk: Conversation) -> N
     assert result["constraints"] == ["In May."]
 
 
-def test_what_holds_already_is_no_change(talk: Conversation) -> None:
-    """The same goal and a constraint that is there are answered, and no event is written."""
-    talk.call("open_effort", name="a", goal="Log in", constraints=["in May"])
-    before = talk.state
-    result = talk.call("update_goal", goal="Log in", add_constraints=["in May"])
-
-    assert (result["goal"], result["constraints"]) == ("Log in", ["in May"])
-    assert talk.state == before
-
-
 @pytest.mark.parametrize(
     ("holding", "listed"), [([], "none"), (["in May", "no downtime"], "'in May'; 'no downtime'")]
 )
@@ -158,22 +140,26 @@ def test_a_constraint_that_is_not_there_cannot_be_dropped(
 
 
 @pytest.mark.parametrize(
-    ("opening", "goal", "error"),
+    ("opening", "asked", "error"),
     [
-        ([], "b", f"{INACTIVE} open: none"),
-        ([call("open_effort", name="a"), call("switch_effort")], "b", f"{INACTIVE} open: a"),
+        ([], call("update_goal", goal="b"), f"{INACTIVE} open: none"),
+        ([OPEN, call("switch_effort")], call("update_goal", goal="b"), f"{INACTIVE} open: a"),
         (
-            [call("open_effort", name="a")],
-            " ",
+            [OPEN],
+            call("update_goal", goal=" "),
             "nothing to update: goal, add_constraints and drop_constraints are empty",
+        ),
+        (
+            [OPEN],
+            call("reopen_effort", effort_id="a"),
+            "effort 'a' is open already; use switch_effort to go on with it",
         ),
     ],
 )
-def test_an_update_needs_words_and_an_active_effort(
-    talk: Conversation, opening: list[Any], goal: str, error: str
+def test_an_error_says_what_is_missing(
+    talk: Conversation, opening: list[Any], asked: Any, error: str
 ) -> None:
-    """Without an active effort or anything to change, the error says what is missing."""
+    """An update needs words and an active effort, and an open effort is not reopened."""
     talk.run(*opening)
-    result = talk.call("update_goal", goal=goal)
 
-    assert result == {"error": error}
+    assert talk.run(asked) == [{"error": error}]
