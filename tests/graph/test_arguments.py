@@ -33,23 +33,20 @@ WRONG: list[tuple[str, Any]] = [
     ("system_prompt", SystemMessage("Be kind.")),
     ("token_counter", 4),
     ("summary_model", ""),
+    ("tools", "add"),
+    ("tools", [None]),
+    ("model", None),
+    ("model", ScriptedModel),
 ]
 
 NAMED = {"name": "open_effort", "description": "Open it.", "parameters": {}}
 
 
-@pytest.mark.parametrize(("name", "value"), [*WRONG, ("tools", "add"), ("tools", [None])])
+@pytest.mark.parametrize(("name", "value"), WRONG)
 def test_an_agent_of_something_else(name: str, value: Any) -> None:
     """An agent is not built of what would fail in its first run."""
     with pytest.raises(SettingsError, match=rf"^{name} must be .* got .*"):
-        create_memory_agent(ScriptedModel(), **{name: value})
-
-
-@pytest.mark.parametrize("tool", [NAMED, {"type": "function", "function": NAMED}])
-def test_a_schema_with_the_name_of_a_memory_tool(tool: Any) -> None:
-    """Calls of one name would go to the memory alone, and providers refuse two tools of it."""
-    with pytest.raises(SettingsError, match=r"^tools \['open_effort'\] have names of memory tools"):
-        create_memory_agent(ScriptedModel(), tools=[tool])
+        create_memory_agent(**{"model": ScriptedModel(), name: value})
 
 
 @pytest.mark.parametrize(("name", "value"), WRONG[:3])
@@ -59,11 +56,11 @@ def test_a_middleware_of_something_else(name: str, value: Any) -> None:
         EbbtideMiddleware(**{name: value})
 
 
-@pytest.mark.parametrize("model", [None, ScriptedModel])
-def test_an_agent_without_a_model(model: Any) -> None:
-    """What is no model is told before anything is said."""
-    with pytest.raises(SettingsError, match=r"^model must be a chat model"):
-        create_memory_agent(model)
+@pytest.mark.parametrize("tool", [NAMED, {"type": "function", "function": NAMED}])
+def test_a_schema_with_the_name_of_a_memory_tool(tool: Any) -> None:
+    """Calls of one name would go to the memory alone, and providers refuse two tools of it."""
+    with pytest.raises(SettingsError, match=r"^tools \['open_effort'\] have names of memory tools"):
+        create_memory_agent(ScriptedModel(), tools=[tool])
 
 
 def test_an_archive_of_something_else() -> None:
@@ -90,46 +87,33 @@ def test_a_config_without_a_thread(tmp_path: Path, command: Any, config: Any) ->
         command(chat.agent, config)
 
 
-def test_a_number_that_is_none(tmp_path: Path) -> None:
-    """Text in the place of a number is told, and nothing is erased for it."""
-    number: Any = "1"
-    chat = talk(tmp_path, ["yes"])
-    chat.say("Hello")
-    with pytest.raises(SettingsError, match=f"got {number!r}"):
-        erase(chat.agent, THREAD, number)
-    with pytest.raises(CommandError, match=f"{number!r}"):
-        transcript(chat.agent, THREAD, limit=number)
-    with pytest.raises(CommandError, match=f"{number!r}"):
-        commands.messages(chat.agent, THREAD, number)
-
-    assert [message.text for message in transcript(chat.agent, THREAD)[0]] == ["Hello", "yes"]
-
-
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("command", "args", "named", "said"),
     [
-        ("also", ["port", None]),
-        ("limit", None),
-        ("limit", -1),
-        ("since", date(2026, 3, 22)),
+        (transcript, [], {"limit": "1"}, "'1'"),
+        (commands.messages, ["1"], {}, "'1'"),
+        (commands.search, ["port"], {"also": ["port", None]}, r"also must be .*, got \['port', N"),
+        (commands.search, ["port"], {"limit": None}, "limit must be .*, got None"),
+        (commands.search, ["port"], {"limit": -1}, "limit must be .*, got -1"),
+        (commands.search, ["port"], {"since": date(2026, 3, 22)}, "since must be .*, got datetime"),
+        (commands.search, [4], {}, "must be a text, got 4"),
+        (commands.open_effort, [4], {}, "must be a text, got 4"),
+        (commands.expand_effort, [4], {}, "must be a text, got 4"),
     ],
 )
-def test_an_argument_of_search_that_is_none(tmp_path: Path, name: str, value: Any) -> None:
-    """The error names the argument and its value."""
+def test_an_argument_of_a_command_that_is_none(
+    tmp_path: Path, command: Any, args: list[Any], named: dict[str, Any], said: str
+) -> None:
+    """The error has the value, and nothing is erased and no turn made for it."""
     chat = talk(tmp_path, ["yes"])
     chat.say("Hello")
-    with pytest.raises(CommandError, match=f"{name} must be .*, got {re.escape(repr(value))}"):
-        commands.search(chat.agent, THREAD, "port", **{name: value})
+    number: Any = "1"
+    with pytest.raises(SettingsError, match="got '1'"):
+        erase(chat.agent, THREAD, number)
+    with pytest.raises(CommandError, match=said):
+        command(chat.agent, THREAD, *args, **named)
 
-
-@pytest.mark.parametrize("command", [commands.search, commands.open_effort, commands.expand_effort])
-def test_a_text_that_is_none(tmp_path: Path, command: Any) -> None:
-    """A number in the place of a text is told, and no turn is made of it."""
-    chat = talk(tmp_path, ["yes"])
-    chat.say("Hello")
-    with pytest.raises(CommandError, match="must be a text, got 4"):
-        command(chat.agent, THREAD, 4)
-
+    assert [message.text for message in transcript(chat.agent, THREAD)[0]] == ["Hello", "yes"]
     assert commands.messages(chat.agent, THREAD).lines[0].turn == 1
 
 
