@@ -10,7 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from ebbtide import create_memory_agent, erase
 from ebbtide.testing import InMemoryArchive, ScriptedModel
 from tests.agents import THREAD
-from tests.memory.turns import commit_all, turn, visible
+from tests.memory.turns import commit_all, turn
 
 
 def test_it_writes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,23 +24,6 @@ def test_it_writes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     erase(agent, THREAD, 2)
 
     assert [*tmp_path.iterdir()] == []
-
-
-def test_two_share_nothing() -> None:
-    """Each archive has a database of its own."""
-    one, other = InMemoryArchive(), InMemoryArchive()
-    tip = commit_all(one, [turn(1)])
-
-    assert (visible(one, tip), other.users()) == (["question 1"], ())
-
-
-def test_it_outlives_its_closing() -> None:
-    """As with any archive a later use opens it again; here nothing was closed."""
-    archive = InMemoryArchive()
-    with archive:
-        tip = commit_all(archive, [turn(1)])
-
-    assert visible(archive, tip) == ["question 1"]
 
 
 def test_it_is_closed_when_it_is_dropped() -> None:

@@ -31,10 +31,23 @@ ADDING = ToolCall(name="add", args={"a": 1, "b": 2}, id=None)
 
 
 def test_answers_come_in_their_order() -> None:
-    """Each call gets the next answer, whatever it asks."""
-    model = ScriptedModel(["One.", AIMessage("Two.")])
+    """Each call gets the next answer: a text, a copy of a message, what a function returns, JSON.
 
-    assert [model.invoke(words).text for words in ("Hello", "Hello")] == ["One.", "Two."]
+    An error is raised, and what the model was sent can be looked at.
+    """
+    message = AIMessage("Two.")
+    answers: list[Any] = ["One.", message, lambda sent: sent[-1].text.upper(), {"degrees": 12}]
+    model = ScriptedModel([*answers, TimeoutError("too slow")])
+
+    said = [model.invoke(words) for words in ("Hello", "Hello", "hello", "?")]
+    said[1].content = "changed"
+
+    assert [one.text for one in said] == ["One.", "changed", "HELLO", '{"degrees": 12}']
+    assert message.content == "Two."
+    with pytest.raises(TimeoutError, match="too slow"):
+        model.invoke([HumanMessage("And?")])
+    sent = [[one.text for one in prompt] for prompt in model.prompts]
+    assert sent == [["Hello"], ["Hello"], ["hello"], ["?"], ["And?"]]
 
 
 def test_used_up_script_is_an_error() -> None:
@@ -72,19 +85,6 @@ def test_tools_that_a_provider_runs_are_left_to_it() -> None:
     assert model.invoke("Hello").text == "Rome is sunny."
 
 
-def test_errors_are_raised() -> None:
-    """An error in the list is raised, so that an application can test what it does then."""
-    with pytest.raises(TimeoutError, match="too slow"):
-        ScriptedModel([TimeoutError("too slow")]).invoke("Hello")
-
-
-def test_functions_get_the_prompt() -> None:
-    """A function in the list is called with the messages and returns any answer."""
-    model = ScriptedModel([lambda messages: messages[-1].text.upper()])
-
-    assert model.invoke("hello").text == "HELLO"
-
-
 def test_tool_calls_get_ids() -> None:
     """Calls without an id get one of their own; several in a list are one answer."""
     given = ToolCall(name="add", args={"a": 3, "b": 4}, id="mine")
@@ -95,15 +95,6 @@ def test_tool_calls_get_ids() -> None:
     assert [call["args"]["a"] for call in answer.tool_calls] == [1, 1, 3]
 
 
-def test_a_message_is_not_changed_by_who_gets_it() -> None:
-    """Each call gets a copy of its message."""
-    message = AIMessage("Hello.")
-    answer = ScriptedModel([message]).invoke("Hi")
-
-    answer.content = "changed"
-    assert message.content == "Hello."
-
-
 @pytest.mark.parametrize("schema", [Weather, Weather.model_json_schema()])
 def test_structured_answers(schema: Any) -> None:
     """A mapping fills the schema that is asked for."""
@@ -112,11 +103,6 @@ def test_structured_answers(schema: Any) -> None:
     answer = model.with_structured_output(schema).invoke("How is it?")
 
     assert dict(answer) == {"place": "Tarn", "degrees": 12}
-
-
-def test_mapping_is_json_where_no_schema_is_asked_for() -> None:
-    """The same mapping is JSON in a text otherwise."""
-    assert ScriptedModel([{"degrees": 12}]).invoke("?").text == '{"degrees": 12}'
 
 
 @pytest.mark.parametrize("answer", ["It rains in Tarn.", ADDING])
@@ -136,18 +122,6 @@ async def test_async() -> None:
     chunks = [chunk.text async for chunk in model.astream("Hi")]
 
     assert (first.text, chunks) == ("One.", ["Two ", "and ", "three.", ""])
-
-
-def test_prompts_are_recorded() -> None:
-    """A test can look at what the model was sent."""
-    model = ScriptedModel(["One.", "Two."])
-    model.invoke("Hello")
-    model.invoke([HumanMessage("And?")])
-
-    assert [[message.text for message in prompt] for prompt in model.prompts] == [
-        ["Hello"],
-        ["And?"],
-    ]
 
 
 def test_usage_is_counted() -> None:

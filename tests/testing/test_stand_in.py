@@ -211,24 +211,18 @@ def test_questions_are_answered_from_the_context(question: str, quoted: str) -> 
 
 
 def test_nothing_is_invented() -> None:
-    """What neither the context nor a search says is not answered."""
-    question = "What is the capital of France?"
+    """What neither the context nor a search says is not answered; nor are questions quoted."""
+    question, asked = "What is the capital of France?", "Where is port 1 mentioned?"
     vain = result("search_efforts", {"query": question, "results": []})
     answer = ask(question, call("search_efforts"), vain)
+    again = ScriptedModel().invoke([PROMPT[0], HumanMessage(asked), HumanMessage(asked)])
 
     assert calls(ask(question)) == [("search_efforts", {"query": question})]
     assert (answer.text, answer.tool_calls) == (
         f'The search found nothing. I do not find an answer to "{question}" in my context.',
         [],
     )
-
-
-def test_instructions_and_questions_are_not_quoted() -> None:
-    """Neither the system message nor an earlier question is an answer."""
-    asked = "Where is port 1 mentioned?"
-    answer = ScriptedModel().invoke([PROMPT[0], HumanMessage(asked), HumanMessage(asked)])
-
-    assert answer.text.startswith("I do not find")
+    assert again.text.startswith("I do not find")
 
 
 @pytest.mark.parametrize("body", [{"port": "It is port 5433"}, "The port is 5433."])
