@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from ebbtide import DiskArchive, SqlArchive
-from ebbtide.memory.errors import ArchiveError
 from ebbtide.memory.turn import Session
 from tests.databases import Database
 from tests.faults import unclosed
@@ -22,28 +21,23 @@ from tests.processes import ROOT
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="lists open files as Linux does")
 STRICT = [sys.executable, "-W", "error::ResourceWarning"]
-
-
-def strictly(*arguments: str) -> str:
-    """Run Python so that it complains about what is dropped unclosed; return what it printed."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [*STRICT, *arguments],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        check=True,
-        encoding="utf-8",
-    )
-    assert re.findall(".*(?:ResourceWarning|ignored|Traceback).*", done.stderr) == []
-    return done.stdout
+"""Python that complains about what is dropped unclosed."""
 
 
 @LINUX
 def test_programs_that_close_nothing(tmp_path: Path, database: Database) -> None:
     """Nothing of them stays open, and nothing is dropped unclosed, at the end of Python either."""
-    left = json.loads(strictly("-m", "tests.faults.unclosed", str(tmp_path), database.uri))
+    done = subprocess.run(
+        [*STRICT, "-m", "tests.faults.unclosed", str(tmp_path), database.uri],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        check=True,
+        encoding="utf-8",
+    )
 
+    left = json.loads(done.stdout)
+    assert re.findall(".*(?:ResourceWarning|ignored|Traceback).*", done.stderr) == []
     names = {program.__name__ for program in unclosed.PROGRAMS} | {"in_postgres"}
     assert left == {name: [] for name in names}
 
@@ -102,37 +96,3 @@ def test_forked_processes(request: pytest.FixtureRequest, tmp_path: Path, kind: 
         assert [child.exitcode for child in children] == [0, 0]
         tips = [archive.load(Session("ann", name)).tip for name in ("a", "b", "parent")]
         assert [tip.turn for tip in tips if tip] == [2, 2, 2]
-
-
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_forked_while_in_use(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> None:
-    """A child forked while a thread reads is refused, and the thread goes on."""
-    postgres = kind == "postgresql"
-    address = request.getfixturevalue("database").url if postgres else tmp_path
-    reading, forked, turns = Event(), Event(), list[int]()
-    with SqlArchive(address) as archive:
-        tip = commit_all(archive, [turn(1)])
-
-        def read() -> None:
-            with archive.database.reading():
-                turns.append(len(archive.load(SESSION, tip).turns([1])))
-                reading.set()
-                forked.wait()
-                turns.append(len(archive.users()))
-
-        thread = Thread(target=read)
-        thread.start()
-        reading.wait()
-        child = os.fork()
-        if not child:
-            try:
-                archive.users()
-            except ArchiveError as error:
-                os._exit(7 if "was in use when" in str(error) else 8)
-            finally:
-                os._exit(9)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        forked.set()
-        thread.join()
-
-        assert (code, turns) == (7, [1, 1])

@@ -3,6 +3,7 @@
 import os
 import random
 import re
+import resource
 import shutil
 import sqlite3
 import sys
@@ -11,7 +12,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,6 @@ from tests.memory.turns import SESSION, START, commit_all, turn, visible
 from tests.processes import forks
 
 NOBODY = 65_534
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
@@ -345,33 +344,27 @@ def test_damaged_pages(tmp_path: Path) -> None:
         damaged.commit(SESSION, tip, turn(9))
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        *("mysql+nosuch://u@h/d", "postgresql+nosuch://u@h/d", "mysql://u@h/d", "nosuch://d"),
-        *("postgresql+asyncpg://u@h/d", "sqlite+aiosqlite:///d", "://", "postgresql://u@h:x/d"),
-    ],
-)
-def test_no_such_database(url: str) -> None:
-    """What no driver is for is refused at once, with what can be used."""
-    with pytest.raises(ArchiveError, match=r"use a folder, sqlite:///FILE or postgresql\+psycopg"):
-        SqlArchive(url)
+FILES = r"use a folder, sqlite:///FILE or postgresql\+psycopg"
 
 
 @pytest.mark.parametrize(
     ("place", "said"),
     [
-        ("", "names no place"),
-        ("a\0b", "names no place"),
-        ("a\ud800", "names no place"),
-        (b"a", "names no place"),
+        *((url, FILES) for url in ("mysql+nosuch://u@h/d", "postgresql+nosuch://u@h/d")),
+        *((url, FILES) for url in ("mysql://u@h/d", "nosuch://d", "postgresql+asyncpg://u@h/d")),
+        *((url, FILES) for url in ("sqlite+aiosqlite:///d", "://", "postgresql://u@h:x/d")),
+        *((place, "names no place") for place in ("", "a\0b", "a\ud800", b"a")),
         ("sqlite:///a?timeout=abc", "an option after [?] is wrong: .*'abc'"),
         ("sqlite+pysqlcipher:///a", "not installed .* use sqlite:///FILE"),
         ("postgresql://u@h:x/d", "'postgresql': its port is no number"),
+        ("postgresql+pg8000://u@h/d", r"not installed .* pip install 'ebbtide\[postgres\]'"),
+        ("sqlite://", "keeps nothing: name a folder"),
+        ("sqlite:///:memory:", "keeps nothing: name a folder"),
+        ("sqlite:///file:a.sqlite?mode=memory&uri=true", "keeps nothing: name a folder"),
     ],
 )
 def test_no_such_place(place: Any, said: str) -> None:
-    """What names no place is refused at once, and what is wrong with it is said."""
+    """What names no place or keeps nothing is refused at once, with what can be used."""
     with pytest.raises(ArchiveError, match=said):
         SqlArchive(place)
 
@@ -410,21 +403,6 @@ def test_tables_that_lack_something(archive: SqlArchive, statement: str) -> None
     assert "LINE" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "url", ["sqlite://", "sqlite:///:memory:", "sqlite:///file:a.sqlite?mode=memory&uri=true"]
-)
-def test_database_in_memory(url: str) -> None:
-    """One that keeps nothing is refused."""
-    with pytest.raises(ArchiveError, match="keeps nothing: name a folder"):
-        SqlArchive(url)
-
-
-def test_driver_that_is_not_installed() -> None:
-    """A driver that there is, but not here, is named with what to install."""
-    with pytest.raises(ArchiveError, match=r"not installed .* pip install 'ebbtide\[postgres\]'"):
-        SqlArchive("postgresql+pg8000://u@h/d")
-
-
 def test_password_is_not_told() -> None:
     """A database that cannot be reached is named without its password."""
     with (
@@ -435,3 +413,67 @@ def test_password_is_not_told() -> None:
 
     assert "ann:***@localhost" in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+@contextmanager
+def failing_writes(size: int) -> Iterator[None]:
+    """Let the system refuse to write beyond so many bytes of a file; SQLite says I/O error."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_write_that_fails(tmp_path: Path) -> None:
+    """It is told as an I/O error; nothing was written, and later the turn is."""
+    with DiskArchive(tmp_path) as archive:
+        tip = commit_all(archive, [turn(1)])
+        failed = pytest.raises(ArchiveUnavailableError, match=r"disk I/O error.*nothing was chan")
+        with failing_writes(20_000), failed:
+            archive.commit(SESSION, tip, turn(2, random.Random(1).randbytes(500_000).hex()))
+
+        assert len(visible(archive, commit_all(archive, [turn(2)], tip))) == 2
+
+
+def test_a_write_that_fails_once_is_tried_again(tmp_path: Path) -> None:
+    """The turn of a run is stored when the disk works again, as it is after a lock."""
+    with DiskArchive(tmp_path) as archive:
+        chat = talk(tmp_path, ["yes"] * 2, archive=archive)
+        chat.say("first")
+        left, engine = [2], archive.database._engine
+
+        def refused(_cursor: Any, statement: str, *_: Any) -> None:
+            left[0] -= statement == "BEGIN IMMEDIATE"
+            if left[0] >= 0 and statement == "BEGIN IMMEDIATE":
+                raise sqlite3.OperationalError("disk I/O error")
+
+        event.listen(engine, "do_execute", refused)
+        state = chat.say("second")
+
+        assert chat.said(state) == ["first", "second"]
+        assert left[0] < 0
+
+
+def test_a_page_that_could_not_be_read(tmp_path: Path) -> None:
+    """SQLite calls the file malformed; a second look, which finds it whole, says otherwise."""
+    with DiskArchive(tmp_path) as archive:
+        tip = commit_all(archive, [turn(number, "word " * 3_000) for number in range(1, 9)])
+    path = tmp_path / FILE
+    whole = path.read_bytes()
+
+    with DiskArchive(tmp_path) as archive:
+        archive.users()
+        path.write_bytes(whole[:4_096] + bytes(len(whole) - 4_096))
+
+        def mended(context: Any) -> None:
+            del context
+            path.write_bytes(whole)
+
+        event.listen(archive.database._engine, "handle_error", mended)
+        failed = pytest.raises(ArchiveUnavailableError, match="it is whole when it is read again")
+        with failed:
+            archive.commit(SESSION, tip, turn(9))
+
+        assert len(visible(archive, commit_all(archive, [turn(9)], tip))) == 9

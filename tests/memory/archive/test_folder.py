@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from ebbtide.memory.archive.export import export_folder, read
 from ebbtide.memory.archive.sql import SqlArchive
@@ -14,7 +13,7 @@ from ebbtide.memory.errors import ArchiveError, SessionNotFoundError
 from ebbtide.memory.serialised import to_dict
 from ebbtide.memory.turn import Session
 from tests.memory.archive.whole_sessions import NAMES, SAID, SESSIONS, commit_session
-from tests.memory.turns import SESSION, commit_all, concluded, opened, turn
+from tests.memory.turns import SESSION, commit_all, opened, turn
 
 RAW, MANIFEST = "raw.jsonl", "manifest.yaml"
 
@@ -66,18 +65,6 @@ def test_all_turns_are_exported(archive: SqlArchive, tmp_path: Path) -> None:
     assert lines(tmp_path / "out/extractions.jsonl") == [*session.extractions]
 
 
-def test_turns_name_their_parents(disk: SqlArchive, tmp_path: Path) -> None:
-    """Branches are told by the parents of their turns."""
-    first = commit_all(disk, [turn(1)])
-    second = disk.commit(SESSION, first, turn(2))
-    fork = disk.commit(SESSION, first, turn(2, "Otherwise."))
-
-    export_folder(disk, SESSION, tmp_path / "out")
-
-    parents = {line["id"]: line["parent"] for line in lines(tmp_path / "out" / RAW)}
-    assert parents == {first.id: "", second.id: first.id, fork.id: first.id}
-
-
 def test_the_owner_is_named(disk: SqlArchive, tmp_path: Path) -> None:
     """`session.json` has the names as they are, even those that UTF-8 cannot hold."""
     for number, session in enumerate(SESSIONS):
@@ -86,17 +73,6 @@ def test_the_owner_is_named(disk: SqlArchive, tmp_path: Path) -> None:
 
     texts = [(tmp_path / str(number) / "session.json").read_bytes() for number in range(4)]
     assert [Session(**json.loads(text)) for text in texts] == [*SESSIONS]
-
-
-def test_the_manifest_is_for_people(disk: SqlArchive, tmp_path: Path) -> None:
-    """The manifest is YAML in block form, with an entry for each effort."""
-    commit_all(disk, [turn(1, "", ["a"], [opened("a")]), turn(2, "", ["a"], [concluded("a", "x")])])
-
-    export_folder(disk, SESSION, tmp_path / "out")
-
-    text = (tmp_path / "out" / MANIFEST).read_text("utf-8")
-    assert text.startswith("- id: a\n  status: concluded\n")
-    assert [entry["turns"] for entry in yaml.safe_load(text)] == ["1-2"]
 
 
 def test_no_name_leaves_the_folder(disk: SqlArchive, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from ebbtide.memory.archive.memories import accessed
 from ebbtide.memory.archive.schema import users
 from ebbtide.memory.archive.sql import DiskArchive, SqlArchive
 from ebbtide.memory.attention.law import Attention, Explanation, Memory
-from ebbtide.memory.turn import ANONYMOUS, Event, Session, StoredTurn, Tip
+from ebbtide.memory.turn import Event, Session, StoredTurn, Tip
 from tests.databases import Server
 from tests.memory.remembering import ids
 from tests.memory.turns import SESSION, START, concluded, opened, turn
@@ -57,11 +57,17 @@ def explained(attention: Attention, memory_id: str = MEMORY) -> Explanation:
     return explanation
 
 
-def test_what_is_concluded_is_kept_with_the_date_of_its_turn(archive: DiskArchive) -> None:
-    """Ten days after its turn a memory of 70 holds 63."""
-    commit(archive, CONCLUDED)
+@pytest.mark.parametrize(
+    ("at", "held"),
+    [(AT, 63.0), ("2026-04-21T00:00:00", 63.0), ((NOW + timedelta(days=1)).isoformat(), 70.0)],
+)
+def test_what_is_concluded_has_the_date_of_its_turn(
+    archive: DiskArchive, at: str, held: float
+) -> None:
+    """Ten days after its turn a memory of 70 holds 63, in UTC if no zone is said."""
+    commit(archive, CONCLUDED, at=at)
 
-    assert attended(archive) == [(MEMORY, 63.0)]
+    assert attended(archive) == [(MEMORY, held)]
 
 
 @pytest.mark.parametrize("at", ["", "yesterday", "9999-12-31T23:59:59-23:00"])
@@ -71,20 +77,6 @@ def test_a_date_that_cannot_be_read_is_now(archive: DiskArchive, at: str) -> Non
 
     age = datetime.now(UTC) - (explained(archive.attention()).fades or NOW) + timedelta(days=43)
     assert timedelta(0) <= age < timedelta(minutes=5)
-
-
-def test_a_date_without_a_zone_is_utc(archive: DiskArchive) -> None:
-    """What says no zone is in the one in which the archive writes."""
-    commit(archive, CONCLUDED, at="2026-04-21T00:00:00")
-
-    assert attended(archive) == [(MEMORY, 63.0)]
-
-
-def test_a_record_of_tomorrow_is_new(archive: DiskArchive) -> None:
-    """It holds as much as one of today."""
-    commit(archive, CONCLUDED, at=(NOW + timedelta(days=1)).isoformat())
-
-    assert attended(archive) == [(MEMORY, 70.0)]
 
 
 def test_what_is_reopened_leaves(archive: DiskArchive) -> None:
@@ -178,14 +170,6 @@ def test_of_more_than_fit_the_lowest_are_not_attended(archive: DiskArchive) -> N
     assert attended(archive) == [("t1/b", 90.0)]
 
 
-def test_nobody_has_no_memories(archive: DiskArchive) -> None:
-    """Of sessions of no user nothing is kept."""
-    commit(archive, CONCLUDED, session=Session(ANONYMOUS, "t1"))
-
-    assert attended(archive, ANONYMOUS) == []
-    assert archive.attention().explain(ANONYMOUS, MEMORY, now=NOW) is None
-
-
 @pytest.mark.parametrize("other", [(), (opened("a"),), (opened("b"),)])
 def test_what_a_fork_did_not_conclude_is_none(
     archive: DiskArchive, other: tuple[Event, ...]
@@ -263,17 +247,8 @@ def test_reading_makes_no_user(unused: Path | str, tmp_path: Path) -> None:
     assert (files, names) == ([], ["bob"])
 
 
-def test_it_goes_with_its_session(archive: DiskArchive) -> None:
-    """Nothing is kept of what a session concluded that was deleted."""
-    commit(archive, CONCLUDED)
-
-    archive.delete_session(SESSION)
-
-    assert archive.attention().explain("ann", MEMORY, now=NOW) is None
-
-
 def test_an_effort_is_accessed_once_a_turn() -> None:
-    """Expanding what a search found, and naming it, is one access."""
+    """Expanding what a search found, and naming it, is one access; a mention alone is none."""
     events: list[Event] = [
         {"type": "searched", "efforts": ["a"]},
         {"type": "expanded", "effort": "a"},
@@ -282,8 +257,4 @@ def test_an_effort_is_accessed_once_a_turn() -> None:
     ]
 
     assert accessed(events) == ("a",)
-
-
-def test_a_mention_alone_is_no_access() -> None:
-    """What no search of the turn found is only referenced."""
     assert accessed([{"type": "referenced", "effort": "a"}]) == ()

@@ -1,19 +1,20 @@
-"""A session as Markdown: what was said can be read, and stays what was said."""
+"""A session as Markdown, and its manifest as YAML: all can be read, and stays what was said."""
 
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import ToolMessage
 from markdown_it import MarkdownIt
 
-from ebbtide.memory.archive.export import export_markdown, fenced, inline
+from ebbtide.memory.archive.export import export_markdown, fenced, inline, manifest
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.errors import ArchiveError, SessionNotFoundError
-from ebbtide.memory.turn import Session, Tip
+from ebbtide.memory.turn import Session, StoredTurn, Tip
 from tests.memory.archive.whole_sessions import SAID, SESSIONS, commit_session
 from tests.memory.turns import SESSION, answer, commit_all, concluded, human, opened, turn
 
@@ -125,3 +126,59 @@ def test_nothing_breaks_out_of_a_line(said: str) -> None:
 def test_no_name_turns_what_follows() -> None:
     """What turns the direction of writing does not stand in a name."""
     assert inline("ann\u202e\u2066bob") == "`ann\ufffd\ufffdbob`"
+
+
+NASTY = (
+    "🌊 \x85 \u2028\u2029 \x00\x07 \x7f\x9f \ufeff\ufffe\uffff 'q' \"d\" \\ - # : {} [] \t\r\n é"
+)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from(NASTY)) | st.just(NASTY)
+
+
+@given(drawn=st.lists(st.tuples(TEXT, TEXT, st.lists(TEXT, max_size=2)), max_size=3))
+def test_what_is_written_is_read_back(drawn: list[tuple[str, str, list[str]]]) -> None:
+    """The readable form holds names, texts and lists as they were."""
+    events = [concluded(name, text, keywords=words) for name, text, words in drawn]
+
+    entries = yaml.safe_load(manifest([StoredTurn(3, (), turn(3).at, events=(*events,), id="b1")]))
+
+    last = {name: (name, text, words) for name, text, words in drawn}
+    found = [(entry["id"], entry["summary"], entry["keywords"]) for entry in entries]
+    assert found == [*last.values()]
+
+
+def test_effort_has_one_entry() -> None:
+    """However often it changed, it stands there once, with its turns, as it is now."""
+    at = turn(3).at
+    turns = [
+        StoredTurn(1, (), at, ("a",), (opened("a", goal="🌊"),), id="a1"),
+        StoredTurn(2, (), at, ("a",), (opened("b"),), id="a2", parent="a1"),
+        StoredTurn(
+            2, (), at, events=(concluded("a", "Over."),), status="command", id="a3", parent="a2"
+        ),
+    ]
+
+    text = manifest(turns)
+
+    assert "🌊" in manifest(turns[:1])
+    first, second = yaml.safe_load(text)
+
+    known = [first[key] for key in ("id", "status", "summary", "turns", "commit")]
+    assert known == ["a", "concluded", "Over.", "1-2", "a3"]
+    assert (second["id"], second["status"], second["turns"]) == ("b", "open", "")
+
+
+def test_effort_stands_as_the_newest_branch_left_it() -> None:
+    """What another branch did later to an effort of the same name does not count."""
+    at = turn(3).at
+    turns = [
+        StoredTurn(1, (), at, ("a",), (opened("a"),), id="a1"),
+        StoredTurn(2, (), at, ("a",), (concluded("a", "Left."), opened("b")), id="b2", parent="a1"),
+        StoredTurn(2, (), at, ("a",), id="a2", parent="a1"),
+    ]
+
+    entries = yaml.safe_load(manifest(turns))
+
+    assert [(one["id"], one["status"], one["turns"]) for one in entries] == [
+        ("a", "open", "1-2"),
+        ("b", "open", ""),
+    ]
