@@ -20,7 +20,7 @@ def pointed_at(server: OpenAIServer, patch: pytest.MonkeyPatch) -> None:
 
 def answer(body: Body) -> Answer:
     """Answer a request by what it asks for; the judge finds everything right but one constraint."""
-    asked = text(body)
+    asked = "\n".join(str(message.get("content")) for message in body["messages"])
     if number := re.search(r"numbered list of (\d+) constraints", asked):
         known = [True] * int(number[1])
         return Say(json.dumps({"known": [*known[:-1], False], "invented": []}), usage=USAGE)
@@ -29,11 +29,6 @@ def answer(body: Body) -> Answer:
     if body.get("response_format") or body.get("tool_choice"):
         return Structured(structured(body))
     return Say("So it is.", usage=USAGE)
-
-
-def text(body: Body) -> str:
-    """Return the texts of a request."""
-    return "\n".join(str(message.get("content")) for message in body["messages"])
 
 
 def structured(body: Body) -> Mapping[str, Any]:

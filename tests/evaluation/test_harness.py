@@ -215,15 +215,3 @@ def test_recorded_answers_are_replayed(
     assert [name for name in second if second[name] != first[name]] == []
     assert [path for path in files if REPLAYED.encode() not in path.read_bytes()] == []
     assert REPLAYED in done.output
-
-
-def test_a_replay_of_what_was_not_recorded(tmp_path: Path, server: OpenAIServer) -> None:
-    """A request that was not recorded is an error of its trial; nobody is asked."""
-    answers = tmp_path / "answers.jsonl"
-    evaluated(tmp_path / "first", "--strategy", "full-history", *SIMPLE, "--record", str(answers))
-    server.requests.clear()
-    other = ("--strategy", "rolling-window", "--template", "research-synthesis-001", *MODEL)
-    done = evaluated(tmp_path / "second", *other, "--replay", str(answers))
-
-    assert (done.exit_code, server.requests) == (1, [])
-    assert "AnswerMissingError" in done.output

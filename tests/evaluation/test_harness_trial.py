@@ -1,7 +1,7 @@
 """One trial: who is told what, when, and what becomes of errors."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from ebbtide.evaluation.harness import Plan
 from ebbtide.evaluation.judge import Judge
 from ebbtide.evaluation.results import Job, TrialResult
 from ebbtide.evaluation.strategy_protocol import Context, Strategy, StrategyInputs, as_messages
-from ebbtide.evaluation.template import Template, TemplateTurn
+from ebbtide.evaluation.template import TemplateTurn
 from tests.doubles import ScriptedModel
 from tests.evaluation.conversations import GOAL, LIMIT, shed
 from tests.evaluation.outcomes import SETUP
@@ -62,29 +62,20 @@ def answered(messages: list[BaseMessage]) -> str:
     return "a long answer" if GOAL in str(messages[-1].text) else "short"
 
 
-def run(
-    made: Callable[[StrategyInputs], Strategy], template: Template | None = None, **parts: Any
-) -> TrialResult:
-    """Run a trial of a strategy, with nobody who judges if none is among the parts of its plan."""
+def tried(tmp_path: Path, strategy: Last) -> TrialResult:
+    """Run a trial with scripted models, and return its result."""
+    judging = Judge("j", ScriptedModel(answers=judged), Answers(tmp_path / "judged.jsonl"))
     plan = Plan(
-        strategies={"last": made},
-        templates={"shed": template or shed()},
+        strategies={"last": lambda _: strategy},
+        templates={"shed": shed()},
         setup=SETUP,
-        **{"model": ScriptedModel(), **parts},
+        model=ScriptedModel(answers=answered),
+        judge=judging,
     )
     return plan.run_trial(JOB)
 
 
-def tried(
-    tmp_path: Any, strategy: Last, template: Template | None = None, judge: Any = judged
-) -> tuple[TrialResult, ScriptedModel]:
-    """Run a trial with scripted models; return its result and the model that answered."""
-    model = ScriptedModel(answers=answered)
-    judging = Judge("j", ScriptedModel(answers=judge), Answers(tmp_path / "judged.jsonl"))
-    return run(lambda _: strategy, template, model=model, judge=judging), model
-
-
-def test_a_strategy_is_told_in_order(tmp_path: Any) -> None:
+def test_a_strategy_is_told_in_order(tmp_path: Path) -> None:
     """It is told goal and constraints, all turns up to a point, and before it a goal change."""
     strategy = Last()
     tried(tmp_path, strategy)
@@ -97,9 +88,9 @@ def test_a_strategy_is_told_in_order(tmp_path: Any) -> None:
     ]
 
 
-def test_scores_of_a_trial(tmp_path: Any) -> None:
+def test_scores_of_a_trial(tmp_path: Path) -> None:
     """At the first point the goal is known before (1) and not after (0.25): drift 0.75."""
-    result, _ = tried(tmp_path, Last())
+    result = tried(tmp_path, Last())
     first, second = result.points
 
     assert (first.goal_before, first.goal_coherence, first.drift) == (1.0, 0.25, 0.75)
@@ -111,9 +102,9 @@ def test_scores_of_a_trial(tmp_path: Any) -> None:
     assert result.errors == ()
 
 
-def test_a_strategy_that_fails_ends_its_trial(tmp_path: Any) -> None:
+def test_a_strategy_that_fails_ends_its_trial(tmp_path: Path) -> None:
     """Points before the failure are kept, and the failure is said in one line."""
-    result, _ = tried(tmp_path, Last(fails_at=20))
+    result = tried(tmp_path, Last(fails_at=20))
 
     assert [point.point for point in result.points] == [1]
     assert result.errors == ("point 2, compress: OSError: the disk? is full",)

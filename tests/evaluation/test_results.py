@@ -1,11 +1,12 @@
-"""The trials of a folder: with their quotes, and of one setup."""
+"""The trials of a folder: with their quotes, of one setup, complete after a kill."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from ebbtide.evaluation.lines import append
-from ebbtide.evaluation.results import ResultsError, Setup, read_trials
+from ebbtide.evaluation.lines import LinesError, append, read_lines
+from ebbtide.evaluation.results import ResultsError, Setup, TrialResult, read_trials
 from ebbtide.evaluation.strategy_protocol import Quoted
 from tests.evaluation.outcomes import SETUP, point, result
 
@@ -49,3 +50,38 @@ def test_another_setup_is_refused(path: Path, changed: dict[str, object], said: 
 
     with pytest.raises(ResultsError, match=said):
         read_trials(path, Setup(**{**SETUP.model_dump(), **changed}))
+
+
+def read(path: Path) -> list[TrialResult]:
+    """Return the results in a file."""
+    return [*read_lines(path, TrialResult)]
+
+
+def test_a_torn_line_is_ignored(path: Path) -> None:
+    """Half a line, as a kill leaves it, is left out; the next one is read behind it."""
+    append(path, result())
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole[:-9])
+    torn = read(path)
+    append(path, result(trial=2))
+
+    assert torn == [result()]
+    assert read(path) == [result(), result(trial=2)]
+
+
+def test_two_runs_lose_no_line_of_each_other(path: Path) -> None:
+    """Lines that are appended at once are all there."""
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: append(path, result(trial=number)), range(1, 101)))
+
+    assert len(read(path)) == 100
+
+
+@pytest.mark.parametrize("line", ['{"strategy": "window"}', "nonsense", "5"])
+def test_a_damaged_line_is_named(path: Path, line: str) -> None:
+    """A line that is no result is an error with its number, and is not dropped."""
+    append(path, result())
+    path.write_bytes(path.read_bytes() + line.encode() + b"\n")
+
+    with pytest.raises(LinesError, match=r"trials\.jsonl', line 2: no TrialResult"):
+        read(path)

@@ -2,20 +2,18 @@
 
 import re
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-import pytest
 from langchain_core.messages import BaseMessage
 
 from ebbtide.evaluation.harness import size
 from ebbtide.evaluation.strategies import BUDGET, EbbtideAgent
 from ebbtide.evaluation.strategy_protocol import (
-    Context,
     StrategyInputs,
     after,
     as_text,
 )
-from ebbtide.evaluation.template import Template, read_template, stands_in
+from ebbtide.evaluation.template import read_template, stands_in
 from ebbtide.memory.settings import Settings
 from tests.doubles import ScriptedModel
 from tests.evaluation.conversations import CHANGE, NEWER, shed
@@ -29,36 +27,19 @@ def quoting(messages: list[BaseMessage]) -> dict[str, Any]:
     return {"new": [{"quote": said[0], "kind": "fact"}]}
 
 
-def lived(
-    folder: Path, template: Template, structured: Any = quoting, **settings: Any
-) -> tuple[list[Context], ScriptedModel]:
-    """Let the agent live through a template; return its contexts and the model that compressed."""
-    model = ScriptedModel(structured=structured, answers=lambda _: "All is well.")
-    strategy = EbbtideAgent(StrategyInputs(model, None, folder, Settings(**settings)))
-    setup = template.initial_setup
+def test_it_compresses_in_its_own_time(tmp_path: Path) -> None:
+    """On a long conversation it quotes, stays within its budget and keeps the end as it was."""
+    model = ScriptedModel(structured=quoting, answers=lambda _: "All is well.")
+    strategy = EbbtideAgent(StrategyInputs(model, None, tmp_path, Settings()))
+    setup = CODING.initial_setup
     strategy.initialize(setup.original_goal, setup.hard_constraints)
     contexts = []
-    for point in template.points:
+    for point in CODING.points:
         for turn in after(point.turns, strategy.last_turn):
             if turn.goal_change:
                 change = turn.goal_change
                 strategy.update_goal(change.goal, change.rationale, turn.turn_id)
         contexts.append(strategy.compress(point.turns))
-    return contexts, model
-
-
-Lived: TypeAlias = tuple[list[Context], ScriptedModel]
-
-
-@pytest.fixture(scope="module")
-def coding(tmp_path_factory: pytest.TempPathFactory) -> Lived:
-    """Let the agent live through a long conversation, once for all tests."""
-    return lived(tmp_path_factory.mktemp("coding"), CODING)
-
-
-def test_it_compresses_in_its_own_time(coding: Lived) -> None:
-    """On a long conversation it quotes, stays within its budget and keeps the end as it was."""
-    contexts, model = coding
     last = contexts[-1]
 
     assert all(size(context.messages) < BUDGET for context in contexts)
@@ -70,24 +51,17 @@ def test_it_compresses_in_its_own_time(coding: Lived) -> None:
     assert model.asked
 
 
-def test_goal_and_constraints_are_those_of_an_effort(tmp_path: Path) -> None:
-    """The effort is opened with goal and constraints, and a change of the goal is in view."""
-    first, second = (as_text(one.messages) for one in lived(tmp_path, shed())[0])
-
-    assert "'goal': 'Paint the shed before the rain comes.'" in first
-    assert "'constraints': ['Use no more than two tins.']" in first
-    assert "'goal': 'Paint the fence.'" in second
-
-
 def test_goals_change_where_they_are_said(tmp_path: Path) -> None:
-    """The agent hears of each new goal in the turn that holds it, before its words there."""
+    """The effort has goal and constraints; each new goal stands before the words of its turn."""
     strategy = EbbtideAgent(StrategyInputs(ScriptedModel(), None, tmp_path))
-    strategy.initialize("Paint the shed.", [])
+    strategy.initialize("Paint the shed.", ["Two tins."])
     strategy.update_goal("Paint the fence.", "The shed is gone.", 11)
     strategy.update_goal("Paint the gate.", "The fence is gone.", 20)
 
     text = as_text(strategy.compress(shed().turns).messages)
     parts = [
+        "'goal': 'Paint the shed.'",
+        "'constraints': ['Two tins.']",
         NEWER,
         "'goal': 'Paint the fence.'",
         CHANGE,
