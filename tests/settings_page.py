@@ -21,10 +21,14 @@ them.
 
 """
 
+WRITTEN = "\n## Which context_budget"
+"""The beginning of what people write there, which stays as it is."""
+
 
 def made() -> str:
     """Return what the page must hold."""
-    return f"{HEAD}{settings_table()}\n"
+    _, begin, written = PAGE.read_text(encoding="utf-8").partition(WRITTEN)
+    return f"{HEAD}{settings_table()}\n{begin}{written}"
 
 
 if __name__ == "__main__":
