@@ -203,6 +203,17 @@ def offset_at(messages: Sequence[BaseMessage], place: int, begin: int = 0) -> in
     return offset
 
 
+def speakers(messages: Sequence[BaseMessage], begin: int, end: int) -> str:
+    """Return who speaks in a range of a turn, each once, in order.
+
+    >>> speakers([HumanMessage("Hi"), AIMessage("Hello"), HumanMessage("So")], 1, 5)
+    'user, assistant'
+    """
+    ends = [place.end for place in offsets(messages)]
+    spans = zip(messages, [0, *ends], ends, strict=False)
+    return ", ".join(dict.fromkeys(speaker(m) for m, a, b in spans if a < end and begin < b))
+
+
 def speaker_at(messages: Sequence[BaseMessage], offset: int) -> str:
     """Return who speaks at an offset of a turn.
 

@@ -23,7 +23,7 @@ from ..search.passages import LONGEST, Passage, best_excerpt, excerpt, passages,
 from ..search.terms import query_terms
 from ..spans import kept
 from ..tokens import fit
-from ..transcript import excerpted, log_text, offsets, speaker_at
+from ..transcript import excerpted, log_text, offsets, speakers
 from ..turn import StoredTurn
 from ..view import view_at
 from .read_log import DEFAULT_LIMIT
@@ -287,7 +287,7 @@ class SearchResults:
         around: dict[str, Any] = {
             "turn": one.turn.number,
             "at": local_day(one.turn.at, zone, hour=hour) or none,
-            "speaker": speaker_at(messages, one.begin),
+            "speaker": speakers(messages, one.begin, one.end),
         }
         reach = min(self._work.free, self._work.room // RESULT_SHARE, DEFAULT_LIMIT)
         is_far = not one.foreign and fit(log_text(messages), reach, self._work.run.count) < one.end

@@ -75,7 +75,7 @@ def test_an_unknown_tool_is_an_error_that_lists_all(talk: Conversation) -> None:
 @pytest.mark.parametrize(
     ("asked", "error"),
     [
-        (call("open_effort"), "open_effort: name: Field required (got {}); it takes name, goal, "),
+        (call("open_effort"), "open_effort: name is missing; it takes name, goal, "),
         (call("open_effort", name=5), "open_effort: name: Input should be a valid string (got 5)"),
         (
             call("open_effort", name="a", color="red"),
