@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from ebbtide.memory.archive.sql import SqlArchive
@@ -43,6 +43,19 @@ steps: st.SearchStrategy[list[Step]] = st.lists(
     ),
     max_size=25,
 )
+
+LIVED: list[Step] = [
+    *((0, act, "t1/b", 50, ()) for act in ("touch", "suppress", "unsuppress", "forget")),
+    *((0, "add", name, base, ("axios",)) for name, base in (("t1/a", 50), ("t1/b", 60))),
+    *((days, "prune", "t1/a", 50, ()) for days in (20, 1)),
+    (0, "touch", "t1/a", 50, ()),
+    *((0, act, "t1/b", 90, ()) for act in ("suppress", "touch", "add", "unsuppress", "suppress")),
+    *((0, act, "t1/b", 50, ()) for act in ("forget", "add", "touch")),
+    (1, "add", "t1/a", 36, ("redis",)),
+    (40, "prune", "t1/a", 50, ()),
+    (0, "add", "t1/b", 60, ()),
+]
+"""What is unknown, fades, comes back, is suppressed and accessed, forgotten, and begins anew."""
 
 
 @dataclass
@@ -120,6 +133,7 @@ def differences(attention: Attention, drawn: list[Step]) -> list[Step]:
 
 @settings(suppress_health_check=SLOW, max_examples=examples(8))
 @given(steps)
+@example(LIVED)
 def test_it_is_the_ranking_of_all(place: Place, drawn: list[Step]) -> None:
     """Below capacity attention is what ranking all memories gives, with a message or without.
 
@@ -154,6 +168,7 @@ def lost(attention: Attention, drawn: list[Step], capacity: int) -> list[Step]:
 
 @settings(suppress_health_check=SLOW, max_examples=examples(8))
 @given(steps, st.integers(1, 4))
+@example(LIVED, 1)
 def test_nothing_above_the_cut_is_lost(place: Place, drawn: list[Step], capacity: int) -> None:
     """At capacity those stay that hold most at the moment of the cut."""
     place.empty()

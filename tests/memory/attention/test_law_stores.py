@@ -99,12 +99,14 @@ def test_each_has_their_own(make: Make, stranger: str) -> None:
     attention = make(capacity=1)
     add_all(attention, memory("t1/a", 60, keywords=["axios"]))
     add_all(attention, memory("t1/a", 90, keywords=["axios"]), memory("t1/b"), user=stranger)
+    add_all(attention, memory("t1/c", 50), user="cid")
 
     attention.suppress(stranger, "t1/b", now=day(0))
     beside = attention.refresh_for_context(USER, "axios", 10, now=day(0))
     assert [one.effective for one in attention.top(USER, 10, now=day(0))] == [60.0]
     assert [one.effective for one in attention.top(stranger, 10, now=day(0))] == [90.0]
     assert [one.effective for one in beside] == [72.0]
+    assert attended(attention, 0, "cid") == ["t1/c"]
     assert attention.suppressed(USER, now=day(0)) == ()
     assert attention.suppressed(stranger, now=day(0)) == ("t1/b",)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from ebbtide.memory.archive.protocol import Archive
@@ -32,6 +32,21 @@ STEPS = st.lists(
     ),
     max_size=20,
 )
+
+FORKED: list[Step] = [
+    (0, "", (), (opened("c"),)),
+    (1, "x", ("a",), (opened("a"), opened("b"))),
+    (2, "y", ("b", "a"), (concluded("a", "a is done"),)),
+    (2, "z", (), ()),
+    (2, "", (), (concluded("b", "b is done"),)),
+    (5, "z", ("b",), ()),
+    (2, "y", (), ()),
+    (3, "x", (), (opened("a"), concluded("c", "c is done"))),
+    (0, "x", (), ()),
+    (4, "", (), ()),
+    (6, "x", ("c",), ()),
+]
+"""Forks of a turn, of a fork, of a command and of the start, of which one was committed before."""
 
 
 @dataclass
@@ -83,6 +98,7 @@ def run(archive: Archive, session: Session, steps: Sequence[Step]) -> Model:
 
 
 @given(steps=STEPS)
+@example(steps=FORKED)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(12))
 def test_every_tip_sees_its_own_history(archive: Archive, steps: list[Step]) -> None:
     """Whatever was forked, retried and done by hand, each tip sees exactly what led to it."""
@@ -104,6 +120,7 @@ def test_every_tip_sees_its_own_history(archive: Archive, steps: list[Step]) -> 
 
 
 @given(steps=STEPS)
+@example(steps=FORKED)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(12))
 def test_every_tip_sees_its_own_efforts(archive: Archive, steps: list[Step]) -> None:
     """Each tip sees exactly the efforts of its history, also those that were changed by hand."""
