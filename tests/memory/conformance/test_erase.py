@@ -24,7 +24,8 @@ SAID = "The safe opens with seven left, nine right."
 def test_erased_turn_keeps_its_place_without_text(archive: Archive) -> None:
     """The record stays with its id and no messages, the others as they were, and all goes on."""
     first = commit_all(archive, [turn(1)])
-    tip = commit_all(archive, [turn(2, SAID)], first)
+    told = replace(turn(2, SAID), nonce="ab")
+    tip = commit_all(archive, [told], first)
     branch = archive.load(SESSION, tip)
     (before,), others = branch.turns([2]), branch.turns([1])
     found = [one.turn for one in best_of_each(branch, "safe", 9)]
@@ -32,12 +33,12 @@ def test_erased_turn_keeps_its_place_without_text(archive: Archive) -> None:
     erased = archive.erase(SESSION, tip, 2)
 
     (after,) = archive.load(SESSION, tip).turns([2])
-    assert (after.status, after.messages, after.id) == ("erased", (), before.id)
+    assert (after.status, after.messages, after.id, after.nonce) == ("erased", (), before.id, "")
     assert (erased.turn, erased.id) == (2, before.id)
     assert (erased.quoted, erased.elsewhere) == ((), ())
     assert archive.load(SESSION, tip).turns([1]) == others
     assert (found, best_of_each(archive.load(SESSION, tip), "safe seven", 9)) == ([2], ())
-    again = archive.commit(SESSION, first, turn(2, SAID))
+    again = archive.commit(SESSION, first, told)
     assert (again.status, again.messages, again.tip) == ("erased", (), tip)
     following = [archive.commit(SESSION, tip, turn(3, said)) for said in ("on", "another way")]
     assert [one.parent for one in following] == [tip.id] * 2
