@@ -207,7 +207,6 @@ def operations(
         "commit": lambda: archive.commit(session, tip, session_turn(tip.turn + 1, chance)),
         "search": lambda: find(archive.load(session, tip), query, 5),
         "elsewhere": lambda: archive.elsewhere(session, query, 5),
-        "concluded": lambda: archive.elsewhere(session, None, 20),
     }
 
 

@@ -299,7 +299,7 @@ def compress(
         if old.stale:
             log = work.view.log_turns(old.effort)
             turns = work.view.turns_of(old.effort, [turn for turn in log if turn <= new.through])
-        previous = Previous(old.background, quotes, pool.obsolete, chosen.background)
+        previous = Previous(old.background, quotes, pool.obsolete, chosen.background or "")
         try:
             text = yield from background(due.effort, turns, previous, asking)
             new, report = replace(new, background=text), {**report, "background": text}

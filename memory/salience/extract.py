@@ -202,13 +202,13 @@ class Asking:
 class Previous:
     """What stands so far: the background, the quotes beside it, and obsolete quotes.
 
-    `written` is the next background if it came with the quotes, "" if it was missing.
+    `written` is the next background if it came with the quotes.
     """
 
     background: str = ""
     quotes: tuple[str, ...] = ()
     obsolete: tuple[str, ...] = ()
-    written: str | None = None
+    written: str = ""
 
 
 def extract(
@@ -329,8 +329,8 @@ def background(
     Of a long log each part continues the answer before. Nothing is asked if one is `written`
     already. Raises `AnswerError` if an answer is empty.
     """
-    if old.written is not None:
-        return _told(old.written)
+    if old.written:
+        return old.written
     fences, count = asking.fences, asking.fences.count
     instructions = render("background", rules=render("background_rules"), key=fences.key)
     quoted = _fenced(_quote_lines(old.quotes, MOST_QUOTED, count), fences)

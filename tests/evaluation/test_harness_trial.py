@@ -27,8 +27,9 @@ class Last(Strategy):
 
     def __init__(self, fails_at: int = 0) -> None:
         """Note nothing yet."""
-        super().__init__(StrategyInputs(ScriptedModel(), None, Path()))
         self.told: list[Any] = []
+        super().__init__(StrategyInputs(ScriptedModel(), None, Path()))
+        self.told.clear()
         self.fails_at = fails_at
 
     def initialize(self, goal: str, constraints: Sequence[str]) -> None:

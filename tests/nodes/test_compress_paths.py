@@ -310,14 +310,12 @@ def test_a_pass_without_anything_leaves_state_and_context_as_they_were(
     [
         ({"new": [{"quote": RULE}], "background": "They worked."}, [RULE], "They worked."),
         ({"new": [], "background": "They worked."}, [], "They worked."),
-        ({"new": [{"quote": RULE}]}, [RULE], ""),
-        ({"new": [{"quote": RULE}], "background": ["They"]}, [RULE], ""),
     ],
 )
 def test_one_model_is_asked_once(
     tmp_path: Path, answer: Any, quotes: list[str], background: str
 ) -> None:
-    """The agent's model gives quotes and background together; without one the old one stays."""
+    """The agent's model gives quotes and background together."""
     model = ScriptedModel(answers=lambda _: "Seen.", structured=lambda _: answer)
     saver, archive = InMemorySaver(), DiskArchive(tmp_path, durable=False)
     agent = create_memory_agent(model, archive=archive, checkpointer=saver, settings=SMALL)
@@ -335,16 +333,23 @@ def test_one_model_is_asked_once(
     assert not [sent for sent in model.sent if "write the background" in sent.text]
 
 
-def test_one_model_that_fails_is_asked_for_the_background_alone(tmp_path: Path) -> None:
-    """Where rules choose the quotes, and where it answers with neither, nothing is lost."""
-    model = ScriptedModel(answers=lambda _: "They worked.", structured=lambda _: "no JSON")
+@pytest.mark.parametrize(
+    "answer",
+    ["no JSON", {"new": [{"quote": RULE}]}, {"new": [{"quote": RULE}], "background": ["They"]}],
+)
+def test_one_model_that_fails_is_asked_for_the_background_alone(
+    tmp_path: Path, answer: Any
+) -> None:
+    """Where rules choose the quotes, and where it gives quotes alone, nothing is lost."""
+    model = ScriptedModel(answers=lambda _: "They worked.", structured=lambda _: answer)
     chat = compressing(tmp_path, extraction_model=model, compression_model=model)
 
     *_, state = talked(chat, 9, {2: RULE})
 
     made = stored(chat, state)
     assert made is not None
-    assert (made.method, made.background) == ("protected-core", "They worked.")
+    assert made.method == ("protected-core" if answer == "no JSON" else "salience")
+    assert made.background == "They worked."
 
 
 def test_embeddings_compare_what_is_quoted(
