@@ -145,7 +145,7 @@ class SelectiveSalienceStrategy:
         pool = chosen.merged_into(old, through, self._similarity, self.similarity_threshold)
         new = replace(old, turn=through, through=through, items=pool.items)
         quotes = tuple(item.quote for item in new.current)
-        so_far = Previous(old.background, quotes, pool.obsolete, chosen.background or "")
+        so_far = Previous(old.background, quotes, pool.obsolete, chosen.background)
         summary = self._background(turns, so_far)
         self._compression, self._read = replace(new, background=summary), leading
         return self._build_context(self.salience_set, summary, context[trigger_point:], leading)

@@ -251,7 +251,7 @@ class Chosen:
 
     `revisions` are the keys of older items that leave and of their heirs, `confirmed` those of
     older items that the model quoted again. `fallback` is why rules chose where a model should
-    have, else empty. `background` came with the quotes, None if it has to be asked for.
+    have, else empty. `background` came with the quotes, "" if it has to be asked for.
     """
 
     items: tuple[Item, ...]
@@ -260,7 +260,7 @@ class Chosen:
     revisions: tuple[tuple[str, str], ...] = ()
     confirmed: frozenset[str] = frozenset()
     fallback: str = ""
-    background: str | None = None
+    background: str = ""
 
     def merged_into(
         self, old: Compression, turn: int, similarity: Similarity, threshold: float
@@ -299,7 +299,7 @@ def compress(
         if old.stale:
             log = work.view.log_turns(old.effort)
             turns = work.view.turns_of(old.effort, [turn for turn in log if turn <= new.through])
-        previous = Previous(old.background, quotes, pool.obsolete, chosen.background or "")
+        previous = Previous(old.background, quotes, pool.obsolete, chosen.background)
         try:
             text = yield from background(due.effort, turns, previous, asking)
             new, report = replace(new, background=text), {**report, "background": text}
@@ -368,7 +368,7 @@ def choose(
         verdicts,
         revisions=tuple((item.key, heir) for item, heir in pairs if item),
         confirmed=frozenset(item.key for item in items if item in kept),
-        background=answer.background if asking.at_once else None,
+        background=answer.background,
     )
 
 

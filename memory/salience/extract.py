@@ -252,7 +252,7 @@ def extract(
             first = new.setdefault((quote.quote, quote.turn), copy)
             first.replaces += [number for number in quote.replaces if number in numbers]
         done += [number for number in answer.done if number in numbers]
-    background = [old.background, *written][-1] if all(written) else ""
+    background = written[-1] if written and all(written) else ""
     return Extraction(new=[*new.values()], done=done, background=background)
 
 

@@ -408,13 +408,14 @@ def efforts_of(state: Mapping[str, Any]) -> Efforts:
 
 
 def digests_of(state: Mapping[str, Any], secret: bytes) -> tuple[str, str]:
-    """Return digests of memory and bookkeeping, and of plan and events, "" for no plain data.
+    """Return digests of the state without plan and events, and of these, "" for no plain data.
 
     A secret keys them, so that nobody else can write a state that the nodes do not check. A state
     with others is no error: the memory is checked and put right, and plan and events that are not
     the nodes' own are left out.
     """
-    return _digest(state, _ORDER[:-1], secret), _digest(state, _UNCHECKED, secret)
+    others = (key for key in _ORDER[:-1] if key not in _UNCHECKED)
+    return _digest(state, others, secret), _digest(state, _UNCHECKED, secret)
 
 
 def _digest(state: Mapping[str, Any], keys: Iterable[str], secret: bytes) -> str:
@@ -447,7 +448,7 @@ def unpacked(state: Mapping[str, Any], secret: bytes = b"") -> TurnState:
         both = {**edited, **kept}
         written = {key: both[key] for key in _ORDER if key in both}
         digests = digests_of(written, secret)
-        if digests[0] and kept["memory"] == "".join(digests):
+        if all(digests) and kept["memory"] == "".join(digests):
             return cast("TurnState", own | written)
         is_own = str(kept["memory"]).endswith(digests[1] or " ")
     left_out = {"memory", *(() if is_own else _UNCHECKED)}
