@@ -132,7 +132,9 @@ def test_looking_back() -> None:
     assert "    1  " in result.stdout
     assert " UTC  -  The [red]port[/] is 8123.\npage 1 of 1\n" in result.stdout
     assert "/open" not in result.stdout
-    assert re.search(r"turn 1, \d{4}-\d\d-\d\d, outside of efforts, user\n  ", result.stdout)
+    assert re.search(
+        r"turn 1, \d{4}-\d\d-\d\d, outside of efforts, user, assistant\n", result.stdout
+    )
     assert "savings vs full history" in result.stdout
 
 
