@@ -16,7 +16,7 @@ from jinja2 import Environment, PackageLoader
 from ..graph.all_commands import COMMANDS
 from .payload import as_json
 
-_OWN = ("elements.js", "words.js", "figures.js", "views.js", "inspector.js")
+_OWN = ("elements.js", "figures.js", "views.js", "inspector.js")
 SCRIPTS = ("d3.min.js", "plot.umd.min.js", *_OWN)
 STATIC = (*SCRIPTS, "inspector.css")
 

@@ -5,6 +5,7 @@ the model. Nothing is guessed.
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -19,7 +20,7 @@ from ..memory.dates import When, stamp
 from ..memory.efforts import Efforts
 from ..memory.errors import RequestError, SessionNotFoundError, ToolError, TurnNotFoundError
 from ..memory.messages import calls
-from ..memory.metrics import MEANINGS, Report, report
+from ..memory.metrics import MEANINGS, Report, cached_of, report
 from ..memory.names import hyphenated, ranges, session_label, session_name
 from ..memory.references import own_words, statements
 from ..memory.running_turn import Run, Turn
@@ -34,12 +35,13 @@ from ..memory.turn import Event, Session, StoredTurn, Tip
 from ..memory.view import fences_of, view_at
 from .branches import branches
 from .standing import standing
+from .words import USED, counted, did, faded, happened, replanned, whereabouts
 
 _PASSAGES = 100
 """Passages that the page lists for a query."""
 
 _SAID = 80
-"""Characters of the last message in the list of sessions."""
+"""Characters of what the user said in the lists of sessions and changes."""
 
 _STATES: Mapping[str, str] = {
     "opened": "open",
@@ -55,7 +57,7 @@ _STATES: Mapping[str, str] = {
 _UNSEEN = frozenset({"asked", "context", "fixed", "language", "referenced", "sent", "dated"})
 """Events that the page shows as figures and mentions, not in the list of what happened."""
 
-_OF_A_CALL = ("tokens", "budget", "prefix", "usage")
+_OF_A_CALL = ("tokens", "budget", "prefix")
 """What the page shows of a call's event; the rest renders its prompt."""
 
 
@@ -73,10 +75,11 @@ def overview(
     metrics = report(commits)
     baselines = {turn.turn: turn for turn in metrics.turns}
     talked = [stored for stored in commits if stored.status != "command"]
+    now = standing(archive, session, commits[-1], settings or Settings())
     entries = []
     for earlier, stored in zip([None, *talked], talked, strict=False):
         baseline = baselines.get(stored.number)
-        entry = {**_heading(stored), "calls": _calls(stored, earlier)}
+        entry = _heading(stored, earlier)
         if baseline:
             entry["full_history"] = baseline.full_history
             entry["last_full_history"] = baseline.last_full_history
@@ -84,8 +87,8 @@ def overview(
     return {
         "session": {**named(session), "turn": tip.turn, "id": tip.id},
         "turns": entries,
-        "efforts": _efforts(archive, session, tip, commits),
-        "standing": standing(archive, session, commits[-1], settings or Settings()),
+        "efforts": _efforts(archive, session, tip, commits, now),
+        "standing": now,
         "metrics": _metrics(metrics),
         "branches": branches(archive, session),
     }
@@ -108,12 +111,20 @@ def turn(
     turn = found.get(number)
     if turn is None:
         raise TurnNotFoundError(number, tip.turn)
-    messages = view.messages(turn)
+    heading = _heading(turn, found.get(number - 1))
     return {
-        **_heading(turn),
-        "id": turn.id,
-        "calls": _calls(turn, found.get(number - 1)),
-        "messages": [_message(message) for message in messages],
+        **heading,
+        "at": turn.at,
+        "happened": [
+            *(
+                ("the plan", f"changed: {call['why']}")
+                for call in heading["calls"]
+                if "why" in call
+            ),
+            *(happened(event) for event in turn.events if event["type"] not in _UNSEEN),
+            *((name, f"counted as mentioned: {why}") for name, why in _mentions(turn)),
+        ],
+        "messages": [_message(message) for message in view.messages(turn)],
         "standing": standing(archive, session, turn, settings or Settings()),
     }
 
@@ -170,32 +181,36 @@ def seen_from(archive: Archive, session: Session, tip: Tip | None) -> Tip:
     return found
 
 
-def _heading(turn: StoredTurn) -> dict[str, Any]:
+def _heading(turn: StoredTurn, earlier: StoredTurn | None) -> dict[str, Any]:
     return {
         "turn": turn.number,
-        "at": turn.at,
         "status": turn.status,
         "efforts": [*turn.efforts],
-        "events": [
-            {**event, "from": _shown_from(turn, place)}
-            for place, event in enumerate(turn.events)
-            if event["type"] not in _UNSEEN
-        ],
-        "mentions": _mentions(turn),
-        "asked": [dict(event) for event in turn.events if event["type"] == "asked"],
+        "asked": [_usage(event) for event in turn.events if event["type"] == "asked"],
+        "calls": _calls(turn, earlier),
     }
 
 
-def _mentions(turn: StoredTurn) -> list[dict[str, Any]]:
-    """Return the efforts that a turn mentioned, each with `by`: who said the words that counted.
+def _usage(event: Event) -> dict[str, int] | None:
+    """Return what the provider counted for a call, None if it sent nothing."""
+    usage = event.get("usage")
+    return usage and {
+        "read": usage.get("input_tokens", 0),
+        "cached": cached_of(usage),
+        "written": usage.get("output_tokens", 0),
+    }
 
-    It is empty where they stand in another form, or no words counted.
-    """
+
+def _mentions(turn: StoredTurn) -> list[tuple[str, str]]:
+    """Return the efforts that a turn mentioned, each with why it counted."""
     found = [event for event in turn.events if event["type"] == "referenced"]
     if not found:
         return []
     said = [*zip(("user", "answer"), map(own_words, statements(turn.messages)), strict=False)]
-    return [{**event, "by": [who for who, text in said if _has(text, event)]} for event in found]
+    return [
+        (event["effort"], counted(event, [who for who, text in said if _has(text, event)]))
+        for event in found
+    ]
 
 
 def _has(text: str, event: Event) -> bool:
@@ -212,10 +227,7 @@ def _shown_from(turn: StoredTurn, place: int) -> int:
 
 
 def _calls(turn: StoredTurn, earlier: StoredTurn | None) -> list[dict[str, Any]]:
-    """Return what each call of a turn sent, in order, with why the plan changed if it did.
-
-    `left` are the turns that left the prompt with such a change, such as "3-5,8".
-    """
+    """Return what each call of a turn sent, in order, with why the plan changed if it did."""
     sent = [event for event in turn.events if event["type"] == "sent"]
     before = [event for event in earlier.events if event["type"] == "sent"] if earlier else []
     calls: list[dict[str, Any]] = []
@@ -224,9 +236,10 @@ def _calls(turn: StoredTurn, earlier: StoredTurn | None) -> list[dict[str, Any]]
         same = calls and last and changed == (last.get("changed") or {})
         is_new = not same and (calls or changed.get("after_turn") == turn.number - 1)
         call = {key: event[key] for key in _OF_A_CALL if key in event}
-        call["why"] = changed.get("why") if is_new else None
-        if is_new and last and (left := _left(last, event, turn.number)):
-            call["left"] = left
+        if usage := _usage(event):
+            call["usage"] = usage
+        if is_new and changed.get("why"):
+            call["why"] = replanned(changed["why"], _left(last, event, turn.number) if last else "")
         calls.append(call)
     return calls
 
@@ -241,23 +254,44 @@ def _left(last: Event, event: Event, running: int) -> str:
 
 
 def _efforts(
-    archive: Archive, session: Session, tip: Tip, commits: Sequence[StoredTurn]
+    archive: Archive,
+    session: Session,
+    tip: Tip,
+    commits: Sequence[StoredTurn],
+    now: Mapping[str, Mapping[str, Any]],
 ) -> list[dict[str, Any]]:
-    """Return the efforts with the turns at which their state changed, in order of appearance."""
+    """Return the efforts, each with its changes of state and its uses, in order of appearance.
+
+    `where` tells where it is now and why; `now` are those in the prompt.
+    """
     known = {effort.id: effort for effort in archive.load(session, tip).every_effort()}
-    steps: dict[str, list[dict[str, Any]]] = {}
+    steps = defaultdict[str, list[dict[str, Any]]](list)
+    where = dict[str, str]()
+    uses = defaultdict[str, dict[int, list[str]]](lambda: defaultdict(list))
     for turn in commits:
+        mentions = _mentions(turn)
+        for name, why in mentions:
+            uses[name][turn.number].append(why)
         for place, event in enumerate(turn.events):
-            state = _STATES.get(event["type"], "concluded")
-            change = {"turn": turn.number, "state": state, "type": event["type"]}
-            change |= {key: event[key] for key in ("auto", "silent", "again") if event.get(key)}
-            change["from"] = _shown_from(turn, place)
             for name in _subjects(event):
-                steps.setdefault(name, []).append(change)
+                change = _change(turn, place, dict(mentions).get(name, ""))
+                steps[name].append(change)
+                where[name] = whereabouts(name, turn.number, change["state"], event, now.get(name))
+                if event["type"] in USED:
+                    uses[name][turn.number].append(USED[event["type"]])
     entries = []
     for name, changes in steps.items():
         effort = known.get(name)
-        entry: dict[str, Any] = {"id": name, "changes": changes}
+        used = [
+            {"turn": turn, "why": "; ".join(dict.fromkeys(whys))}
+            for turn, whys in uses[name].items()
+        ]
+        entry: dict[str, Any] = {
+            "id": name,
+            "where": where[name],
+            "changes": changes,
+            "uses": used,
+        }
         if effort is not None:
             entry |= {
                 "goal": effort.goal,
@@ -266,6 +300,20 @@ def _efforts(
             }
         entries.append(entry)
     return entries
+
+
+def _change(turn: StoredTurn, place: int, mention: str) -> dict[str, Any]:
+    """Return what an event of a turn did to an effort, and the reason or what the user said."""
+    event, shown = turn.events[place], _shown_from(turn, place)
+    said = first_words(turn.messages, _SAID)
+    counted = f" ({mention})" if mention and event["type"] == "returned" else ""
+    return {
+        "turn": turn.number,
+        "from": shown,
+        "state": _STATES.get(event["type"], "concluded"),
+        "did": did(event) + (f", from turn {shown} on" if shown > turn.number else ""),
+        "why": faded(event) or (f"“{said}”" if said else "") + counted,
+    }
 
 
 def _subjects(event: Event) -> Sequence[str]:

@@ -4,7 +4,7 @@ What is made again is exact if its digest is that of what was sent.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from typing import Any, cast
@@ -39,8 +39,8 @@ class NoCallError(ArchiveError, LookupError):
 def prompt(archive: Archive, session: Session, tip: Tip, turn: int, call: int) -> dict[str, Any]:
     """Return the messages of a call, each as it stood in the call before, came, or left.
 
-    `by_middleware` has the runs of messages that another middleware did not send as assembled.
-    `call` counts from 0. Raises `TurnNotFoundError`, `NoCallError`.
+    Those that another middleware did not send are `unsent`, and a `note` tells what it sent. `call`
+    counts from 0. Raises `TurnNotFoundError`, `NoCallError`.
     """
     return _prompt(archive, session, tip, (turn, call))
 
@@ -60,11 +60,12 @@ def listed(
             continue
         messages = []
         for line in made["messages"]:
-            content = {key: line[key] for key in line if key not in {"change", "part"}}
+            here = {key: line[key] for key in ("change", "part", "unsent") if key in line}
+            content = {key: line[key] for key in line if key not in here}
             place = places.setdefault(fingerprint(content), len(lines))
             if place == len(lines):
                 lines.append(content)
-            messages.append((place, line["change"], line["part"]))
+            messages.append((place, here))
         found[f"{number}/{call}"] = {**made, "messages": messages}
     return {"lines": lines, "prompts": found}
 
@@ -72,8 +73,8 @@ def listed(
 def _prompt(archive: Archive, session: Session, tip: Tip, place: tuple[int, int]) -> dict[str, Any]:
     context, tools, event = _context(archive, session, tip, place)
     digest = fingerprint([context.sent])
-    is_exact, by_middleware = digest == event.get("digest"), event.get("by_middleware", [])
-    changed = _by_middleware(by_middleware) if by_middleware else _CHANGED
+    is_exact, differences = digest == event.get("digest"), event.get("by_middleware", [])
+    changed = _by_middleware(differences) if differences else _CHANGED
     try:
         earlier, its_tools, _ = _context(
             archive, session, tip, _before(archive, session, tip, place)
@@ -84,9 +85,40 @@ def _prompt(archive: Archive, session: Session, tip: Tip, place: tuple[int, int]
     return {
         "exact": is_exact,
         "why": "" if is_exact else changed,
-        "by_middleware": by_middleware,
-        "messages": [*_compared(before, _lines(context, tools))],
+        "messages": [*_marked(_compared(before, _lines(context, tools)), differences)],
     }
+
+
+def _marked(
+    lines: Iterable[dict[str, Any]], differences: Sequence[Mapping[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Yield the messages, with notes where another middleware sent something else."""
+    place = 0  # among the messages that the memory assembled
+    for line in lines:
+        if line["change"] == "left" or line["part"] == "tools":
+            yield line
+            continue
+        yield from _notes(differences, place)
+        unsent = any(one["at"] <= place < one["at"] + one["left"] for one in differences)
+        yield {**line, "unsent": True} if unsent else line
+        place += 1
+    yield from _notes(differences, place)
+
+
+def _notes(differences: Sequence[Mapping[str, Any]], place: int) -> Iterator[dict[str, Any]]:
+    for one in differences:
+        if one["at"] == place and one["came"]:
+            what = f"{_messages(one['came'])} of {one['characters']:,} characters"
+            put = (
+                f"sent {what} in place of the next {_messages(one['left'])}"
+                if one["left"]
+                else f"added {what} here"
+            )
+            yield {"note": f"Another middleware {put}. The text is not kept."}
+
+
+def _messages(number: int) -> str:
+    return f"{number:,} message{'' if number == 1 else 's'}"
 
 
 def _by_middleware(differences: Sequence[Mapping[str, int]]) -> str:

@@ -325,6 +325,8 @@ def _memories(inspected: Inspected, request: Request) -> dict[str, Any]:
     memories = [
         {
             **asdict(memory),
+            "state": "suppressed" if memory.suppressed else "attended",
+            "standing": "suppressed" if memory.suppressed else f"in attention, {memory.level}",
             # The attention by day from now, with the accesses that the memory has now.
             "curve": [
                 (day - memory.days, round(effective(memory.base, day, memory.accesses), 1))

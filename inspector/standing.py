@@ -9,6 +9,7 @@ from ..memory.settings import Settings
 from ..memory.turn import Session, StoredTurn
 from ..nodes.turn.state import efforts_of
 from ..nodes.turn.turn import memory_at
+from .words import leaving
 
 
 def standing(
@@ -16,23 +17,25 @@ def standing(
 ) -> dict[str, Any]:
     """Return the efforts in the context after a turn, by id.
 
-    Each has its `state`, the turn in which it was `last` mentioned, and in how many turns it
-    `leaves` that state if nobody mentions it: an open effort stays.
+    Each has its `state`, the turn in which it was `last` mentioned, and when it `leaves` that state
+    if nobody mentions it.
     """
     efforts = efforts_of(memory_at(archive, session, turn.tip))
     efforts = counted_down(efforts, _in_force(turn.events, settings))
-    opened = {name: {"state": "open"} for name in efforts.open}
-    summaries = {
-        name: _entry("concluded", entry, "leaves_in") for name, entry in efforts.summaries.items()
+    forms = (
+        ("open", efforts.open, ""),
+        ("concluded", efforts.summaries, "leaves_in"),
+        ("expanded", efforts.expanded, "collapses_in"),
+    )
+    return {
+        name: {
+            "state": state,
+            "last": entry["last_referenced_turn"],
+            "leaves": leaving(state, entry.get(left, 0)),
+        }
+        for state, entries, left in forms
+        for name, entry in entries.items()
     }
-    logs = {
-        name: _entry("expanded", entry, "collapses_in") for name, entry in efforts.expanded.items()
-    }
-    return {**opened, **summaries, **logs}
-
-
-def _entry(state: str, entry: Any, key: str) -> dict[str, Any]:
-    return {"state": state, "last": entry["last_referenced_turn"], "leaves": entry[key]}
 
 
 def _in_force(events: Sequence[Any], settings: Settings) -> Settings:

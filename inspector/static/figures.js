@@ -19,8 +19,7 @@ const STATES = [
   ["state-concluded", "summary in the prompt", "#2f7ebc", "-"],
   ["state-evicted", "in the archive alone", "#9aa3af", "."],
 ];
-const ATTENDED = ["#2f7ebc", "in attention"];
-const SUPPRESSED = ["#9aa3af", "suppressed"];
+const ATTENTION = { attended: ["#2f7ebc", "in attention"], suppressed: ["#9aa3af", "suppressed"] };
 const STROKES = { "/": "M0,6L6,0", "\\": "M0,0L6,6", x: "M0,6L6,0M0,0L6,6", "-": "M0,3H6", "|": "M3,0V6" };
 const MOST_BARS = 400;
 const MOST_EFFORTS = 60;
@@ -107,7 +106,7 @@ function contextFigure(entries, open, unit = "turn") {
   const budgets = some.filter((turn) => turn.calls.some((call) => call.budget))
     .map((turn) => ({ turn: turn.turn, budget: turn.calls.find((call) => call.budget).budget }));
   const changes = entries.flatMap((turn) => turn.calls.filter((call) => call.why).slice(0, 1)
-    .map((call) => ({ turn: turn.turn, why: whyOf(call), total: d3.max(turn.calls, sum) })));
+    .map((call) => ({ turn: turn.turn, why: call.why, total: d3.max(turn.calls, sum) })));
   const top = d3.max([...calls.map(sum), ...budgets.map((row) => row.budget)]) || 1;
   const ceiling = 1.5 * top;
   const all = some.filter((turn) => turn.last_full_history != null);
@@ -151,7 +150,7 @@ function effortFigure(data, efforts, open) {
   const last = (d3.max(data.turns, (turn) => turn.turn) || 1) + 1;
   const rows = efforts.flatMap((effort) => effort.changes.map((change, place) => ({ effort: effort.id, ...change,
     end: effort.changes[place + 1]?.from ?? last }))).filter((row) => row.end > row.from);
-  const uses = efforts.flatMap((effort) => usesOf(data, effort).map((use) => ({ ...use, effort: effort.id })));
+  const uses = efforts.flatMap((effort) => effort.uses.map((use) => ({ ...use, effort: effort.id })));
   const room = isNarrow() ? 12 : 22;
   const plotted = () => {
     const plot = Plot.plot({
@@ -160,7 +159,7 @@ function effortFigure(data, efforts, open) {
       y: { label: null, domain: efforts.map((effort) => effort.id), tickSize: 0, tickFormat: (name) => (name.length > room ? `${name.slice(0, room - 1)}…` : name) },
       marks: [
         Plot.barX(rows, { x1: "from", x2: "end", y: "effort", fill: (row) => `url(#fill-state-${row.state})`, insetTop: 4, insetBottom: 4, insetLeft: 0.5,
-          title: (row) => `${row.effort}, turn ${row.turn}: ${changed(row)}` }),
+          title: (row) => `${row.effort}, turn ${row.turn}: ${row.did}` }),
         Plot.dot(uses, { x: (row) => row.turn + 0.5, y: "effort", r: 3.5, fill: "white", stroke: "black",
           title: (row) => `turn ${row.turn} mentions ${row.effort}: ${row.why}` }),
       ],
@@ -214,15 +213,15 @@ function branchFigure(branches, shownId) {
 
 // The attention of memories by day, from its law: before today dashed, then as it will be if nothing is used.
 function attentionFigure(memories, threshold) {
-  const rows = memories.flatMap((memory) => [...memory.curve, [0, memory.effective]].map(([at, attention]) => ({ id: memory.id, at, attention })))
+  const rows = memories.flatMap((memory) => [...memory.curve, [0, memory.effective]].map(([at, attention]) => ({ id: memory.id, state: memory.state, at, attention })))
     .sort((one, other) => one.at - other.at);
   const [first, end] = [Math.min(-1, d3.min(memories, (memory) => -memory.days)), 60];
   const past = rows.filter((row) => row.at <= 0), future = rows.filter((row) => row.at >= 0 && row.at <= end);
-  const stroke = { x: "at", y: "attention", z: "id", stroke: (row) => (memories.find((memory) => memory.id === row.id).suppressed ? SUPPRESSED : ATTENDED)[0] };
+  const stroke = { x: "at", y: "attention", z: "id", stroke: (row) => ATTENTION[row.state][0] };
   let free = Infinity;  // labels stand below each other
   const now = d3.sort(memories, (memory) => -memory.effective).slice(0, 8).map((memory) => {
     free = Math.min(free - 6, memory.effective + 4);
-    return { id: memory.id, name: `${clipped(memory.id, 34)}${memory.suppressed ? ", suppressed" : ""}`, at: 0, attention: memory.effective, label: free };
+    return { id: memory.id, name: `${clipped(memory.id, 34)}${memory.state === "suppressed" ? ", suppressed" : ""}`, at: 0, attention: memory.effective, label: free };
   });
   const plotted = () => Plot.plot({ width: width(), height: 330, marginLeft: 40, marginTop: 26, marginBottom: 40, style: STYLE,
     x: { label: "days from today →", domain: [first, end] }, y: { label: "↑ attention", domain: [0, 100], grid: true },
@@ -234,7 +233,7 @@ function attentionFigure(memories, threshold) {
       Plot.dot(now, { x: "at", y: "attention", r: 3.5, fill: "currentColor", title: "id" }),
       Plot.text(now, { x: "at", y: "label", text: "name", textAnchor: "start", dx: 8, stroke: "var(--paper)", fill: "currentColor" }),
     ] });
-  const kinds = [ATTENDED, SUPPRESSED].map(([colour, label]) => make("li", {}, swatch("", colour), label));
+  const kinds = Object.values(ATTENTION).map(([colour, label]) => make("li", {}, swatch("", colour), label));
   const dashed = make("li", { class: "quiet" }, "dashed: before today");
   return [make("ul", { class: "legend" }, kinds, dashed), figure(`Attention of ${memories.length} memories by day, and the threshold below which one fades`, plotted)];
 }

@@ -39,14 +39,14 @@ function sessionFacts(data) {
   const sent = d3.sum(calls, sum);
   const full = d3.sum(data.turns, (turn) => turn.full_history || 0);
   const usage = calls.map((call) => call.usage).filter(Boolean);
-  const [input, cached] = [d3.sum(usage, (entry) => entry.input_tokens || 0), d3.sum(usage, cachedIn)];
+  const [read, cached] = [total(usage, "read"), total(usage, "cached")];
   const largest = d3.greatest(calls, sum);
   return facts([
     ["Sent in all calls", short(sent), `tokens in ${tokens(calls.length)} calls`],
     ["Full history", short(full), `tokens, had each call sent everything said, without the memory's instructions and tools${full > sent ? `: ${percent(1 - sent / full)} saved` : ""}`],
     largest ? ["Largest call", short(sum(largest)), largest.budget ? `of a budget of ${tokens(largest.budget)}` : "tokens"] : null,
     sameBefore(calls),
-    input && cached ? ["Cached by the provider", percent(cached / input), `${short(cached)} of ${short(input)} input tokens`] : null,
+    cached ? ["Cached by the provider", percent(cached / read), `${short(cached)} of ${short(read)} input tokens`] : null,
   ]);
 }
 
@@ -57,19 +57,9 @@ function sameBefore(calls) {
 }
 
 function standingTable(data, at, standing) {
-  const until = at.view === "turn" ? Number(at.item) : data.session.turn;
-  const rows = data.efforts.filter((effort) => entryOf(standing, effort.id)).map((effort) => {
-    const entry = entryOf(standing, effort.id);
-    const last = entry.last || lastMention(data, effort.id, until);
-    return [make("a", { href: link(at, "efforts", effort.id) }, effort.id), stateOf(entry.state),
-      last ? turnLink(at, last) : "–", leaving(entry)];
-  });
-  const known = new Set(data.efforts.map((effort) => effort.id));
-  const others = Object.entries(standing).filter(([name]) => !known.has(name))
-    .map(([name, entry]) => [name, stateOf(entry.state), entry.last ? turnLink(at, entry.last) : "–", leaving(entry)]);
-  const all = [...rows, ...others];
-  if (!all.length) return quiet("No effort is in the prompt: the turns themselves are.");
-  return table("Efforts in the prompt", ["Effort", "Form", "Last mention", "Leaves"], all, { hidden: true, wide: true, stacked: true });
+  const rows = Object.entries(standing).map(([name, entry]) => [nameOf(data, at, name), stateOf(entry.state), turnLink(at, entry.last), entry.leaves]);
+  if (!rows.length) return quiet("No effort is in the prompt: the turns themselves are.");
+  return table("Efforts in the prompt", ["Effort", "Form", "Last mention", "Leaves"], rows, { hidden: true, wide: true, stacked: true });
 }
 
 // Every prompt, made again and compared with the digest of what was sent, the newest first.
@@ -103,7 +93,7 @@ async function contextView(at) {
     turn.calls.length, turn.calls.length ? d3.max(turn.calls, sum) : 0, turn.last_full_history || 0, turn.status]);
   return [patterns(STATES), make("h2", {}, "What the model was sent"), sessionFacts(data), chooser(data, at, 0), ...drawn.drawn,
     quiet("Click a bar to open its turn. The plan says which summaries, logs and turns the prompt shows; between two changes of it (▼) the prompt grows at its end only, so that a provider's cache holds."), live(at, data.session),
-    make("h2", {}, `In the prompt after turn ${data.session.turn}`), standingTable(data, at, data.standing || {}),
+    make("h2", {}, `In the prompt after turn ${data.session.turn}`), standingTable(data, at, data.standing),
     drawn.changes.length ? folded(`Why the prompt changed: ${drawn.changes.length} changes of the plan`, () => table("Changes of the plan", ["Turn", "Because"],
       drawn.changes.map((row) => [turnLink(at, row.turn), row.why]).reverse(), { hidden: true, wide: true })) : null,
     folded("Is every prompt exactly what was sent?", () => checkOf(at, data)),
@@ -117,15 +107,14 @@ async function contextView(at) {
 function turnFacts(turn, own) {
   const sent = d3.sum(turn.calls, sum);
   const usage = usageOf(turn);
-  const total = (key) => d3.sum(usage, (entry) => entry[key] || 0);
-  const money = cost(usage);
+  const [money, cached] = [cost(usage), total(usage, "cached")];
   const full = own?.full_history || 0;
   const saved = full > sent ? `: ${percent(1 - sent / full)} saved` : "";
   return facts([
     ["Sent", short(sent), `tokens in ${turn.calls.length} ${turn.calls.length === 1 ? "call" : "calls"}, each of at most ${tokens(turn.calls[0]?.budget)}`],
     full ? ["Full history", short(full), `tokens, had everything said been sent, without the memory's instructions and tools${saved}`] : null,
     sameBefore(turn.calls),
-    usage.length ? ["Counted by the provider", short(total("input_tokens")), `in, ${d3.sum(usage, cachedIn) ? `${short(d3.sum(usage, cachedIn))} of them cached, ` : ""}${short(total("output_tokens"))} out${turn.asked?.length ? `, with ${turn.asked.length} of the memory's own questions` : ""}`] : null,
+    usage.length ? ["Counted by the provider", short(total(usage, "read")), `in, ${cached ? `${short(cached)} of them cached, ` : ""}${short(total(usage, "written"))} out${turn.asked.length ? `, with ${turn.asked.length} of the memory's own questions` : ""}`] : null,
     money == null ? null : ["Money", money, "at the prices of the cost view"],
   ]);
 }
@@ -133,7 +122,7 @@ function turnFacts(turn, own) {
 function callTable(calls) {
   const parts = partsOf(calls);
   const rows = calls.map((call, at) => [make("span", { class: "turn" }, `call ${at + 1}`), ...parts.map(([key]) => call.tokens[key] || 0), sum(call),
-    call.budget || "", call.why ? whyOf(call) : ""]);
+    call.budget || "", call.why]);
   return table("Calls of this turn, tokens by part", ["Call", ...parts.map(([, label]) => label), "Sent", "Budget", "The plan changed"], rows,
     { hidden: true, wide: true, stacked: true, marks: [null, ...parts.map(([key, , colour]) => swatch(key, colour))] });
 }
@@ -149,43 +138,19 @@ function messageOf(message) {
 
 const SIGNS = { same: ["", ""], came: ["+", "came"], left: ["−", "left"] };
 
-function promptMessage(message, part, why, unsent = false) {
+function promptMessage(message, part, why) {
   const [sign, word] = SIGNS[message.change] || ["", ""];
   const [key, label] = PARTS.find(([known]) => known === message.part) || [message.part, message.part];
   const said = message.text || message.calls.map((call) => `${call.name}(${Object.values(call.args || {}).filter((value) => value !== "").join(", ")})`).join(" ");
   const title = make("span", { class: "line" }, make("b", { class: "sign" }, sign), swatch(key, PARTS.find(([known]) => known === key)?.[2]),
-    make("b", {}, label), make("span", { class: "quiet" }, `${message.speaker}, ${tokens(message.tokens)} tokens${word ? `, ${word}` : ""}${unsent ? ", not sent as shown" : ""}`), make("span", { class: "excerpt" }, clipped(said)));
+    make("b", {}, label), make("span", { class: "quiet" }, `${message.speaker}, ${tokens(message.tokens)} tokens${word ? `, ${word}` : ""}${message.unsent ? ", not sent as shown" : ""}`), make("span", { class: "excerpt" }, clipped(said)));
   const content = () => [message.change === "left" && why ? make("p", { class: "why" }, `It left because ${why}.`) : null,
     message.text ? box(message.text) : null, message.calls.map((call) => box(`${call.name} ${JSON.stringify(call.args, null, 1)}`))].flat().filter(Boolean);
   const isOpen = message.change === "came" || message.part === part;
   const element = folded(title, content, isOpen, { came: "come", left: "left" }[message.change] || "");
   element.dataset.part = message.part;
-  if (unsent) element.classList.add("unsent");
+  if (message.unsent) element.classList.add("unsent");
   return element;
-}
-
-// The messages of a prompt, with what another middleware did to them where it did it.
-function promptMessages(prompt, part, why) {
-  const changes = prompt.by_middleware || [];
-  const elements = [];
-  let place = 0;  // among the messages that the memory assembled
-  const noted = () => { for (const change of changes) if (change.at === place && change.came) elements.push(cameByMiddleware(change)); };
-  for (const message of prompt.messages) {
-    if (message.change === "left" || message.part === "tools") { elements.push(promptMessage(message, part, why)); continue; }
-    noted();
-    const unsent = changes.some((change) => change.at <= place && place < change.at + change.left);
-    elements.push(promptMessage(message, part, why, unsent));
-    place += 1;
-  }
-  noted();
-  return elements;
-}
-
-function cameByMiddleware({ left, came, characters }) {
-  const what = `${tokens(came)} ${came === 1 ? "message" : "messages"} of ${tokens(characters)} characters`;
-  return make("p", { class: "panel why by-middleware" }, left
-    ? `Another middleware sent ${what} in place of the next ${left === 1 ? "message" : `${tokens(left)} messages`}. The new text is not kept.`
-    : `Another middleware added ${what} here. The text is not kept.`);
 }
 
 function promptOf(at, turn, number, part) {
@@ -196,11 +161,10 @@ function promptOf(at, turn, number, part) {
     const call = turn.calls[number];
     const state = make("p", { class: prompt.exact ? "exact" : "why" }, prompt.exact
       ? "✓ Exactly what was sent: it was made again from the archive, and its digest is that taken when the model started."
-      : `Reconstructed: ${prompt.why || "not what was sent, byte for byte"}.`);
+      : `Reconstructed: ${prompt.why}.`);
     const count = (change) => prompt.messages.filter((message) => message.change === change).length;
-    const what = quiet(`Beside the call before: ${count("same")} messages stayed, ${count("came")} came (+), ${count("left")} left (−)${call.why ? `. The plan changed: ${whyOf(call)}` : ""}.`);
-    const why = call.why ? because(call.why) : "";
-    const all = make("div", {}, promptMessages(prompt, part, why));
+    const what = quiet(`Beside the call before: ${count("same")} messages stayed, ${count("came")} came (+), ${count("left")} left (−)${call.why ? `. The plan changed: ${call.why}` : ""}.`);
+    const all = make("div", {}, prompt.messages.map((message) => (message.note ? make("p", { class: "panel why by-middleware" }, message.note) : promptMessage(message, part, call.why))));
     const switched = (open) => () => all.querySelectorAll("details").forEach((details) => { details.open = open; });
     place.replaceChildren(state, what, make("div", { class: "controls" }, make("button", { type: "button", onclick: switched(true) }, "Open all"),
       make("button", { type: "button", onclick: switched(false) }, "Close all")), all);
@@ -232,8 +196,6 @@ async function turnView(at) {
   const own = data.turns.find((entry) => entry.turn === number);
   const last = turn.calls.length - 1;
   const prompts = turn.calls.map((call, place) => folded(`The prompt of call ${place + 1}: ${tokens(sum(call))} tokens`, () => promptOf(at, turn, place, at.part), place === last));
-  const whys = turn.calls.filter((call) => call.why).map((call) => ["the plan", `changed: ${whyOf(call)}`]);
-  const lines = [...whys, ...turn.events.map(happened), ...turn.mentions.map((event) => [event.effort, `counted as mentioned: ${counted(event)}`])];
   const question = turn.messages.find((message) => message.type === "human")?.text;
   return [patterns(STATES), make("h2", {}, `Turn ${turn.turn}`),
     quiet(`${day(turn.at)} UTC · ${turn.status} · ${turn.efforts.length ? `effort ${turn.efforts.join(", ")}` : "no effort"}`),
@@ -241,8 +203,8 @@ async function turnView(at) {
     ...(turn.calls.length ? [turnFacts(turn, own), ...rounds(turn, prompts), callTable(turn.calls)] : [quiet("No model was called in this turn.")]),
     make("div", { class: "grid" },
       make("div", { class: "beside" }, make("h2", {}, "What happened"),
-        lines.length ? make("ul", { class: "events" }, lines.map(([name, text]) => make("li", {}, make("b", {}, nameOf(data, at, name)), ` ${text}`))) : quiet("Nothing changed in the memory."),
-        make("h2", {}, "In the prompt afterwards"), standingTable(data, at, turn.standing || {}),
+        turn.happened.length ? make("ul", { class: "events" }, turn.happened.map(([name, text]) => make("li", {}, make("b", {}, nameOf(data, at, name)), ` ${text}`))) : quiet("Nothing changed in the memory."),
+        make("h2", {}, "In the prompt afterwards"), standingTable(data, at, turn.standing),
         make("h2", {}, "What was said"), turn.messages.map(messageOf), actions("turn", { thread_id: data.session.thread, turn: number }, at)),
       make("div", {}, make("h2", {}, "What was sent"), prompts))];
 }
@@ -251,31 +213,17 @@ const nameOf = (data, at, name) => (data.efforts.some((effort) => effort.id === 
 
 // --- efforts ----------------------------------------------------------------------------------
 
-// The changes of an effort with why, and the words of the user in whose turn it came back.
-async function historyOf(data, at, effort) {
-  const back = new Set(["expanded", "returned", "reopened", "concluded", "opened"]);
-  const steps = effort.changes.slice(-40);
-  const details = await Promise.all(steps.map((change) => (back.has(change.type) ? turnOf(at, change.turn).catch(() => null) : null)));
-  return steps.map((change, place) => {
-    const said = details[place]?.messages.find((message) => message.type === "human")?.text;
-    const mention = data.turns.find((turn) => turn.turn === change.turn)?.mentions.find((event) => event.effort === effort.id);
-    const why = change.type === "evicted" || (change.type === "collapsed" && change.auto) ? whyFaded(change)
-      : [said ? `“${clipped(said, 120)}”` : "", change.type === "returned" && mention ? ` (${counted(mention)})` : ""].join("");
-    return [turnLink(at, change.turn), stateOf(change.state), changed(change), why];
-  });
-}
-
-async function effortDetail(data, at, effort) {
-  const mentions = usesOf(data, effort).map((use) => [turnLink(at, use.turn), use.why]).reverse();
-  const state = effort.changes.at(-1).state;
+function effortDetail(data, at, effort) {
+  const changes = effort.changes.slice(-40).map((change) => [turnLink(at, change.turn), stateOf(change.state), change.did, change.why]);
+  const uses = effort.uses.map((use) => [turnLink(at, use.turn), use.why]).reverse();
   return make("section", { class: "panel chosen" }, make("h2", {}, effort.id),
-    make("p", { class: "answer" }, whyNow(data, effort, entryOf(data.standing, effort.id))),
+    make("p", { class: "answer" }, effort.where),
     effort.summary ? make("p", {}, make("b", {}, "Summary: "), effort.summary) : null,
     effort.goal ? make("p", {}, make("b", {}, "Goal: "), effort.goal) : null,
     make("h3", {}, "Why it came and went"),
-    table(`What happened to ${effort.id}`, ["Turn", "Since then", "What happened", "Because, or what was said"], await historyOf(data, at, effort), { hidden: true, wide: true, stacked: true }),
-    mentions.length ? folded(`${mentions.length} ${mentions.length === 1 ? "turn" : "turns"} that mentioned or used it, and why each counted`, () => table(`Mentions of ${effort.id}`, ["Turn", "Why it counted"], mentions, { hidden: true, wide: true })) : null,
-    make("div", { class: "controls" }, actions("effort", { thread_id: data.session.thread, effort: effort.id }, at, state)));
+    table(`What happened to ${effort.id}`, ["Turn", "Since then", "What happened", "Because, or what was said"], changes, { hidden: true, wide: true, stacked: true }),
+    uses.length ? folded(`${turns(uses.length)} that mentioned or used it, and why each counted`, () => table(`Mentions of ${effort.id}`, ["Turn", "Why it counted"], uses, { hidden: true, wide: true })) : null,
+    make("div", { class: "controls" }, actions("effort", { thread_id: data.session.thread, effort: effort.id }, at, effort.changes.at(-1).state)));
 }
 
 async function effortsView(at) {
@@ -284,14 +232,13 @@ async function effortsView(at) {
   const chosen = data.efforts.find((effort) => effort.id === at.item);
   const newest = data.efforts.slice(-MOST_EFFORTS);
   const shownOnes = chosen && !newest.includes(chosen) ? [chosen, ...newest.slice(1)] : newest;
-  const standing = data.standing || {};
   const rows = [...data.efforts].reverse().map((effort) => {
     const change = effort.changes.at(-1);
     return [make("a", { href: link(at, "efforts", effort.id), "aria-current": effort === chosen ? "true" : null }, effort.id), stateOf(change.state), change.turn,
-      entryOf(standing, effort.id) && change.state !== "open" ? leaving(standing[effort.id]) : "–", effort.tokens || "–", clipped(effort.summary || effort.goal || "", 200)];
+      entryOf(data.standing, effort.id)?.leaves ?? "–", effort.tokens || "–", clipped(effort.summary || effort.goal || "", 200)];
   });
   return [make("h2", {}, "Efforts by turn"), quiet("An effort is a piece of work with a beginning and an end. Choose one to see why it is in the prompt or not."),
-    ...effortFigure(data, shownOnes, (name) => { location.hash = link(at, "efforts", name); }), chosen ? await effortDetail(data, at, chosen) : at.item ? make("p", {}, `No effort of this session is called “${clipped(at.item)}”.`) : null,
+    ...effortFigure(data, shownOnes, (name) => { location.hash = link(at, "efforts", name); }), chosen ? effortDetail(data, at, chosen) : at.item ? make("p", {}, `No effort of this session is called “${clipped(at.item)}”.`) : null,
     make("h2", {}, "All efforts, the newest first"),
     table("All efforts, the newest first", ["Effort", "Now", "Since turn", "Leaves", "Tokens of its log as stored", "Summary or goal"], rows, { hidden: true, wide: true, stacked: true })];
 }
@@ -360,8 +307,8 @@ function marked(text, query) {
 
 // --- cost -------------------------------------------------------------------------------------
 
-const cachedIn = (usage) => usage.input_token_details?.cache_read || 0;
-const usageOf = (turn) => [...turn.calls, ...(turn.asked || [])].map((call) => call.usage).filter(Boolean);
+const total = (usage, key) => d3.sum(usage, (call) => call[key]);
+const usageOf = (turn) => [...turn.calls.map((call) => call.usage), ...turn.asked].filter(Boolean);
 const PRICES = [["input", "Input"], ["cached", "Cached input"], ["output", "Output"]];
 
 function prices() {
@@ -372,9 +319,8 @@ function prices() {
 function cost(usage) {
   const price = prices();
   if (!usage.length || !Number(price.input)) return null;
-  const cached = d3.sum(usage, cachedIn);
-  const cents = (d3.sum(usage, (entry) => entry.input_tokens || 0) - cached) * price.input
-    + cached * (price.cached ?? price.input) + d3.sum(usage, (entry) => entry.output_tokens || 0) * (price.output || 0);
+  const cached = total(usage, "cached");
+  const cents = (total(usage, "read") - cached) * price.input + cached * (price.cached ?? price.input) + total(usage, "written") * (price.output || 0);
   return `$${(cents / 1e6).toLocaleString("en", { maximumSignificantDigits: 3 })}`;
 }
 
@@ -404,17 +350,14 @@ function costsOf(at, entries, metrics) {
   const priced = (value) => (money == null ? [] : [value]);
   const rows = entries.filter((turn) => turn.calls.length).slice(-200).reverse().map((turn) => {
     const own = usageOf(turn);
-    const total = (key) => d3.sum(own, (entry) => entry[key] || 0);
     return [turnLink(at, turn.turn), turn.calls.length, d3.sum(turn.calls, sum), turn.full_history || 0,
-      total("input_tokens"), d3.sum(own, cachedIn), total("output_tokens"), ...priced(cost(own) ?? "–")];
+      total(own, "read"), total(own, "cached"), total(own, "written"), ...priced(cost(own) ?? "–")];
   });
   const { costs = [], meanings = {}, ...figures } = metrics;
-  const purposes = costs.map((part) => [part.purpose, part.calls, part.read, part.cached, part.written, part.unreported,
-    ...priced(cost([{ input_tokens: part.read, output_tokens: part.written, input_token_details: { cache_read: part.cached } }]))]);
-  const all = (key) => d3.sum(usage, (entry) => entry[key] || 0);
+  const purposes = costs.map((part) => [part.purpose, part.calls, part.read, part.cached, part.written, part.unreported, ...priced(cost([part]))]);
   const named = Object.entries(figures).filter(([, value]) => value != null).map(([name, value]) => [name.replaceAll("_", " "),
     typeof value === "number" ? (Number.isInteger(value) ? tokens(value) : value.toFixed(3)) : String(value), meanings[name] || ""]);
-  return [usage.length ? facts([["Input", short(all("input_tokens")), "as the provider counted"], ["Cached input", short(d3.sum(usage, cachedIn)), "of it, from the provider's cache"], ["Output", short(all("output_tokens")), "as the provider counted"],
+  return [usage.length ? facts([["Input", short(total(usage, "read")), "as the provider counted"], ["Cached input", short(total(usage, "cached")), "of it, from the provider's cache"], ["Output", short(total(usage, "written")), "as the provider counted"],
     money == null ? null : ["Money", money, "at the prices above"]]) : null,
     ...(purposes.length ? [make("h2", {}, "By purpose"), table("Calls by purpose, tokens as the provider counted", ["Purpose", "Calls", "Input", "Cached", "Output", "Calls without usage", ...priced("Money")], purposes, { wide: true })] : []),
     make("h2", {}, "Turn by turn"),
@@ -433,17 +376,12 @@ async function branchesView(at) {
     table("The end of each branch", ["Branch", "Turns", "Began at", "Shown"], rows, { wide: true })];
 }
 
-function attentionOf(memory) {
-  const [colour, label] = memory.suppressed ? SUPPRESSED : ATTENDED;
-  return make("span", { class: "state" }, swatch("", colour), memory.suppressed ? label : memory.attended ? `${label}, ${memory.level}` : "faded");
-}
-
 async function memoriesView(at) {
   const { memories, threshold } = await fetched("memories", { user: at.user });
-  const rows = memories.map((memory) => [memory.id, clipped(memory.text), attentionOf(memory),
+  const rows = memories.map((memory) => [memory.id, clipped(memory.text), make("span", { class: "state" }, swatch("", ATTENTION[memory.state][0]), memory.standing),
     memory.effective.toFixed(1), `${memory.base}, ${memory.days.toFixed(1)} days old, ${memory.accesses} ${memory.accesses === 1 ? "access" : "accesses"}`,
-    memory.fades ? day(memory.fades).slice(0, 10) : "never", ...(acting ? [make("span", { class: "controls" }, actions("memory", { memory: memory.id }, at, memory.suppressed ? "suppressed" : "attended"))] : [])]);
-  return [make("h2", {}, "Memories across sessions"), quiet("What the sessions of this user left. A memory that nobody uses loses a hundredth of its base a day, and is not shown below the threshold; search finds it still."),
+    memory.fades ? day(memory.fades).slice(0, 10) : "never", ...(acting ? [make("span", { class: "controls" }, actions("memory", { memory: memory.id }, at, memory.state))] : [])]);
+  return [make("h2", {}, "Memories across sessions"), quiet("What the sessions of this user left. A memory that nobody uses fades, and is not shown below the threshold; search finds it still."),
     ...(rows.length ? [...attentionFigure(memories, threshold), table("Memories of this user: in attention, the strongest first, then suppressed", ["Memory", "Text", "State", "Attention now", "Base, age and use", "Fades", ...(acting ? ["Change"] : [])], rows, { wide: true, stacked: true })]
       : [make("p", {}, at.user ? "This user has no memories across sessions." : "Sessions without a user have no memories across sessions.")])];
 }

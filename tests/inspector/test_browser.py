@@ -19,7 +19,6 @@ from ebbtide.inspector import payload, prompts
 from ebbtide.inspector.export import export_html
 from ebbtide.inspector.server import Inspected, local_app
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.decay import PUT_OFF
 from ebbtide.memory.turn import ANONYMOUS, Session, StoredTurn, Tip
 from ebbtide.testing import ScriptedModel
 from tests.inspector.browser import Browser, Page, drawn, page_of, path_of, saved, serving
@@ -377,30 +376,38 @@ def test_the_page_agrees_with_itself(remembering: tuple[str, Any, SqlArchive]) -
 
 
 def test_forecasts_come_true(remembering: tuple[str, Any, SqlArchive]) -> None:
-    """A log collapses in the turn foretold; a summary is due then and leaves in five turns."""
+    """Logs collapse and summaries leave in the turns foretold."""
     archive = remembering[2]
     session = next(iter(archive.sessions("ann")))
     told = payload.overview(archive, session)
     standing = {n: payload.turn(archive, session, None, n)["standing"] for n in range(1, 53)}
     left = [
-        (kind, effort["id"], change["turn"])
+        (effort["id"], before["state"], change["turn"])
         for effort in told["efforts"]
-        for change in effort["changes"]
-        if (kind := change["type"]) in {"collapsed", "evicted"}
+        for before, change in itertools.pairwise(effort["changes"])
+        if (before["state"], change["state"]) in LEAVING
     ]
-    late = {
-        (kind, name, turn, turn - (n + now[name]["leaves"]))
-        for kind, name, turn in left
+    kept = [
+        ((name, state, turn), turn - n in foretold(now[name]["leaves"]))
+        for name, state, turn in left
         for n, now in standing.items()
         if n < turn
         and all(name in standing[at] for at in range(n, turn))
-        and all(standing[at][name].get("last") == now[name].get("last") for at in range(n, turn))
-        and now[name]["state"] == ("expanded" if kind == "collapsed" else "concluded")
-    }
+        and all(standing[at][name]["last"] == now[name]["last"] for at in range(n, turn))
+        and now[name]["state"] == state
+    ]
 
-    assert {(kind, name, turn) for kind, name, turn, _ in late} == {*left}
-    assert {by for kind, _, _, by in late if kind == "collapsed"} == {0}
-    assert {by for kind, _, _, by in late if kind == "evicted"} <= {*range(PUT_OFF + 1)}
+    assert {what for what, _ in kept} == {*left}
+    assert all(came for _, came in kept)
+
+
+LEAVING = {("expanded", "concluded"), ("concluded", "evicted")}
+
+
+def foretold(leaves: str) -> range:
+    """Return the turns of "in 3 turns", "in 2 to 7 turns" or "within 5 turns"."""
+    numbers = [int(number) for number in re.findall(r"\d+", leaves)]
+    return range(0 if leaves.startswith("within") else numbers[0], numbers[-1] + 1)
 
 
 def test_sums_and_reasons_of_prompts(remembering: tuple[str, Any, SqlArchive]) -> None:
@@ -418,17 +425,17 @@ def test_sums_and_reasons_of_prompts(remembering: tuple[str, Any, SqlArchive]) -
             leaving = any(line["change"] == "left" for line in made)
 
             assert +sizes == +Counter(call["tokens"])
-            assert leaving >= ("left" in call)
+            assert leaving >= ("no longer shown" in call.get("why", ""))
 
 
 def test_who_mentioned_an_effort(remembering: tuple[str, Any, SqlArchive]) -> None:
-    """Nobody but the answer named it in turn 7, user and answer in turn 40."""
+    """Nobody but the answer named it in turn 5, user and answer in turn 40."""
     archive = remembering[2]
     told = payload.overview(archive, next(iter(archive.sessions("ann"))))
-    by = {turn["turn"]: [one["by"] for one in turn["mentions"]] for turn in told["turns"]}
+    uses = {use["turn"]: use["why"] for use in told["efforts"][0]["uses"]}
 
-    assert by[7] == [["answer"]]
-    assert by[40] == [["user", "answer"]]
+    assert uses[5] == "the answer has its name: “auth-bug”"
+    assert uses[40] == "the user's message and the answer have its name: “auth-bug”"
 
 
 def test_click_on_a_part(browser: Browser, remembering: tuple[str, Any, Any]) -> None:
