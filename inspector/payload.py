@@ -17,6 +17,7 @@ from ..memory.archive.protocol import Archive
 from ..memory.archive.search import find
 from ..memory.context.plan import Plan
 from ..memory.dates import When, stamp
+from ..memory.decay import counted_down
 from ..memory.efforts import Efforts
 from ..memory.errors import RequestError, SessionNotFoundError, ToolError, TurnNotFoundError
 from ..memory.messages import calls
@@ -33,9 +34,10 @@ from ..memory.tools.search_efforts import meaning_of, search_efforts
 from ..memory.transcript import excerpted, first_words, speaker, visible_text
 from ..memory.turn import Event, Session, StoredTurn, Tip
 from ..memory.view import fences_of, view_at
+from ..nodes.turn.state import efforts_of
+from ..nodes.turn.turn import memory_at
+from . import sentences
 from .branches import branches
-from .standing import standing
-from .words import USED, counted, did, faded, happened, replanned, whereabouts
 
 _PASSAGES = 100
 """Passages that the page lists for a query."""
@@ -43,19 +45,10 @@ _PASSAGES = 100
 _SAID = 80
 """Characters of what the user said in the lists of sessions and changes."""
 
-_STATES: Mapping[str, str] = {
-    "opened": "open",
-    "reopened": "open",
-    "concluded": "concluded",
-    "expanded": "expanded",
-    "collapsed": "concluded",
-    "evicted": "evicted",
-    "returned": "concluded",
-}
-"""The state of an effort after an event of this type."""
-
 _UNSEEN = frozenset({"asked", "context", "fixed", "language", "referenced", "sent", "dated"})
 """Events that the page shows as figures and mentions, not in the list of what happened."""
+
+_SPEAKERS = ("the user's message", "the answer")
 
 _OF_A_CALL = ("tokens", "budget", "prefix")
 """What the page shows of a call's event; the rest renders its prompt."""
@@ -66,16 +59,15 @@ def overview(
 ) -> dict[str, Any]:
     """Return what the page shows of a session: one entry a turn, one an effort, and the metrics.
 
-    `settings` are those in force where a turn does not tell its own.
-
-    Without a `tip` it is the newest branch. Raises `SessionNotFoundError`.
+    `settings` are those in force where a turn does not tell its own. Without a `tip` it is the
+    newest branch. Raises `SessionNotFoundError`.
     """
     tip = seen_from(archive, session, tip)
     commits = [*archive.load(session, tip).every_commit()]
     metrics = report(commits)
     baselines = {turn.turn: turn for turn in metrics.turns}
     talked = [stored for stored in commits if stored.status != "command"]
-    now = standing(archive, session, commits[-1], settings or Settings())
+    now = _standing(archive, session, commits[-1], settings or Settings())
     entries = []
     for earlier, stored in zip([None, *talked], talked, strict=False):
         baseline = baselines.get(stored.number)
@@ -112,20 +104,17 @@ def turn(
     if turn is None:
         raise TurnNotFoundError(number, tip.turn)
     heading = _heading(turn, found.get(number - 1))
+    plans = [call["why"] for call in heading["calls"] if "why" in call]
     return {
         **heading,
         "at": turn.at,
         "happened": [
-            *(
-                ("the plan", f"changed: {call['why']}")
-                for call in heading["calls"]
-                if "why" in call
-            ),
-            *(happened(event) for event in turn.events if event["type"] not in _UNSEEN),
+            *(("the plan", f"changed: {why}") for why in plans),
+            *(sentences.happened(event) for event in turn.events if event["type"] not in _UNSEEN),
             *((name, f"counted as mentioned: {why}") for name, why in _mentions(turn)),
         ],
         "messages": [_message(message) for message in view.messages(turn)],
-        "standing": standing(archive, session, turn, settings or Settings()),
+        "standing": _standing(archive, session, turn, settings or Settings()),
     }
 
 
@@ -181,6 +170,33 @@ def seen_from(archive: Archive, session: Session, tip: Tip | None) -> Tip:
     return found
 
 
+def _standing(
+    archive: Archive, session: Session, turn: StoredTurn, settings: Settings
+) -> dict[str, Any]:
+    """Return the efforts in the context after a turn, by id.
+
+    Each has its `state`, the turn in which it was `last` mentioned, and when it `leaves` that state
+    if nobody mentions it, with the thresholds of the turn's last call.
+    """
+    used = [event["thresholds"] for event in turn.events if "thresholds" in event]
+    in_force = settings.model_copy(update=used[-1] if used else {})
+    efforts = counted_down(efforts_of(memory_at(archive, session, turn.tip)), in_force)
+    forms = (
+        ("open", efforts.open, ""),
+        ("concluded", efforts.summaries, "leaves_in"),
+        ("expanded", efforts.expanded, "collapses_in"),
+    )
+    return {
+        name: {
+            "state": state,
+            "last": entry["last_referenced_turn"],
+            "leaves": sentences.leaving(state, entry.get(left, 0)),
+        }
+        for state, entries, left in forms
+        for name, entry in entries.items()
+    }
+
+
 def _heading(turn: StoredTurn, earlier: StoredTurn | None) -> dict[str, Any]:
     return {
         "turn": turn.number,
@@ -206,10 +222,10 @@ def _mentions(turn: StoredTurn) -> list[tuple[str, str]]:
     found = [event for event in turn.events if event["type"] == "referenced"]
     if not found:
         return []
-    said = [*zip(("user", "answer"), map(own_words, statements(turn.messages)), strict=False)]
+    said = [*zip(_SPEAKERS, map(own_words, statements(turn.messages)), strict=False)]
     return [
-        (event["effort"], counted(event, [who for who, text in said if _has(text, event)]))
-        for event in found
+        (one["effort"], sentences.counted(one, [who for who, text in said if _has(text, one)]))
+        for one in found
     ]
 
 
@@ -239,7 +255,8 @@ def _calls(turn: StoredTurn, earlier: StoredTurn | None) -> list[dict[str, Any]]
         if usage := _usage(event):
             call["usage"] = usage
         if is_new and changed.get("why"):
-            call["why"] = replanned(changed["why"], _left(last, event, turn.number) if last else "")
+            left = _left(last or {}, event, turn.number)
+            call["why"] = sentences.replanned(changed["why"], left)
         calls.append(call)
     return calls
 
@@ -265,62 +282,42 @@ def _efforts(
     `where` tells where it is now and why; `now` are those in the prompt.
     """
     known = {effort.id: effort for effort in archive.load(session, tip).every_effort()}
-    steps = defaultdict[str, list[dict[str, Any]]](list)
-    where = dict[str, str]()
+    found = dict[str, dict[str, Any]]()
     uses = defaultdict[str, dict[int, list[str]]](lambda: defaultdict(list))
     for turn in commits:
-        mentions = _mentions(turn)
-        for name, why in mentions:
+        mentions = dict(_mentions(turn))
+        for name, why in mentions.items():
             uses[name][turn.number].append(why)
         for place, event in enumerate(turn.events):
-            for name in _subjects(event):
-                change = _change(turn, place, dict(mentions).get(name, ""))
-                steps[name].append(change)
-                where[name] = whereabouts(name, turn.number, change["state"], event, now.get(name))
-                if event["type"] in USED:
-                    uses[name][turn.number].append(USED[event["type"]])
-    entries = []
-    for name, changes in steps.items():
-        effort = known.get(name)
-        used = [
-            {"turn": turn, "why": "; ".join(dict.fromkeys(whys))}
-            for turn, whys in uses[name].items()
-        ]
-        entry: dict[str, Any] = {
-            "id": name,
-            "where": where[name],
-            "changes": changes,
-            "uses": used,
-        }
-        if effort is not None:
-            entry |= {
-                "goal": effort.goal,
-                "summary": effort.summary,
-                "tokens": effort.tokens,
-            }
-        entries.append(entry)
-    return entries
+            if event["type"] not in sentences.CHANGES:
+                continue
+            change = _change(turn, place)
+            for name in sentences.names_of(event):
+                entry = found.setdefault(name, {"id": name, "changes": []})
+                entry["where"] = sentences.whereabouts(name, change, event, now.get(name))
+                is_back = event["type"] == "returned" and name in mentions
+                why = f"{change['why']} ({mentions[name]})" if is_back else change["why"]
+                entry["changes"].append({**change, "why": why})
+                if event["type"] in sentences.USED:
+                    uses[name][turn.number].append(change["did"])
+    for name, entry in found.items():
+        entry["uses"] = [(n, "; ".join(dict.fromkeys(whys))) for n, whys in uses[name].items()]
+        if effort := known.get(name):
+            entry |= {"goal": effort.goal, "summary": effort.summary, "tokens": effort.tokens}
+    return [*found.values()]
 
 
-def _change(turn: StoredTurn, place: int, mention: str) -> dict[str, Any]:
-    """Return what an event of a turn did to an effort, and the reason or what the user said."""
+def _change(turn: StoredTurn, place: int) -> dict[str, Any]:
+    """Return what an event did to an effort, and the reason or what the user said."""
     event, shown = turn.events[place], _shown_from(turn, place)
     said = first_words(turn.messages, _SAID)
-    counted = f" ({mention})" if mention and event["type"] == "returned" else ""
     return {
         "turn": turn.number,
         "from": shown,
-        "state": _STATES.get(event["type"], "concluded"),
-        "did": did(event) + (f", from turn {shown} on" if shown > turn.number else ""),
-        "why": faded(event) or (f"“{said}”" if said else "") + counted,
+        "state": sentences.CHANGES[event["type"]][0],
+        "did": sentences.did(event) + (f", from turn {shown} on" if shown > turn.number else ""),
+        "why": sentences.faded(event) or (said and f"“{said}”"),
     }
-
-
-def _subjects(event: Event) -> Sequence[str]:
-    """Return the efforts whose state an event changes."""
-    if event["type"] == "surfaced":
-        return [str(name) for name in event["efforts"]]
-    return [str(event["effort"])] if event["type"] in _STATES else []
 
 
 def _metrics(metrics: Report) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
+from itertools import compress, count
 from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
@@ -30,6 +31,7 @@ from ..nodes.turn.state import TurnState, efforts_of
 from ..nodes.turn.turn import memory_at
 
 _CHANGED = "what it was made of was edited or erased, or another version rendered it"
+_BY_MIDDLEWARE = "another middleware changed the request"
 
 
 class NoCallError(ArchiveError, LookupError):
@@ -74,7 +76,7 @@ def _prompt(archive: Archive, session: Session, tip: Tip, place: tuple[int, int]
     context, tools, event = _context(archive, session, tip, place)
     digest = fingerprint([context.sent])
     is_exact, differences = digest == event.get("digest"), event.get("by_middleware", [])
-    changed = _by_middleware(differences) if differences else _CHANGED
+    changed = _BY_MIDDLEWARE if differences else _CHANGED
     try:
         earlier, its_tools, _ = _context(
             archive, session, tip, _before(archive, session, tip, place)
@@ -85,51 +87,26 @@ def _prompt(archive: Archive, session: Session, tip: Tip, place: tuple[int, int]
     return {
         "exact": is_exact,
         "why": "" if is_exact else changed,
-        "messages": [*_marked(_compared(before, _lines(context, tools)), differences)],
+        "messages": _marked(_compared(before, _lines(context, tools)), differences),
     }
 
 
 def _marked(
     lines: Iterable[dict[str, Any]], differences: Sequence[Mapping[str, Any]]
-) -> Iterator[dict[str, Any]]:
-    """Yield the messages, with notes where another middleware sent something else."""
-    place = 0  # among the messages that the memory assembled
-    for line in lines:
-        if line["change"] == "left" or line["part"] == "tools":
-            yield line
-            continue
-        yield from _notes(differences, place)
-        unsent = any(one["at"] <= place < one["at"] + one["left"] for one in differences)
-        yield {**line, "unsent": True} if unsent else line
-        place += 1
-    yield from _notes(differences, place)
-
-
-def _notes(differences: Sequence[Mapping[str, Any]], place: int) -> Iterator[dict[str, Any]]:
-    for one in differences:
-        if one["at"] == place and one["came"]:
-            what = f"{_messages(one['came'])} of {one['characters']:,} characters"
-            put = (
-                f"sent {what} in place of the next {_messages(one['left'])}"
-                if one["left"]
-                else f"added {what} here"
-            )
-            yield {"note": f"Another middleware {put}. The text is not kept."}
-
-
-def _messages(number: int) -> str:
-    return f"{number:,} message{'' if number == 1 else 's'}"
-
-
-def _by_middleware(differences: Sequence[Mapping[str, int]]) -> str:
-    """Return in words what another middleware did to a request."""
-    left, came, size = (
-        sum(one[name] for one in differences) for name in ("left", "came", "characters")
-    )
-    return (
-        f"another middleware changed the request (messages not sent as shown: {left}; sent "
-        f"instead: {came}, with {size:,} characters, whose text is not kept)"
-    )
+) -> list[dict[str, Any]]:
+    """Return the messages, with notes where another middleware sent its own."""
+    found = [*lines]
+    placed = [one["change"] != "left" and one["part"] != "tools" for one in found]
+    places = [*compress(count(), placed), len(found)]
+    for one in reversed(differences):
+        for place in places[:-1][one["at"] : one["at"] + one["left"]]:
+            found[place]["unsent"] = True
+        if one["came"]:
+            what = f"{one['came']:,} of its own messages here ({one['characters']:,} characters)"
+            instead = f", instead of the next {one['left']:,}" if one["left"] else ""
+            note = f"Another middleware sent {what}{instead}. The text is not kept."
+            found.insert(places[min(one["at"], len(places) - 1)], {"note": note})
+    return found
 
 
 def _context(

@@ -150,7 +150,7 @@ function effortFigure(data, efforts, open) {
   const last = (d3.max(data.turns, (turn) => turn.turn) || 1) + 1;
   const rows = efforts.flatMap((effort) => effort.changes.map((change, place) => ({ effort: effort.id, ...change,
     end: effort.changes[place + 1]?.from ?? last }))).filter((row) => row.end > row.from);
-  const uses = efforts.flatMap((effort) => effort.uses.map((use) => ({ ...use, effort: effort.id })));
+  const uses = efforts.flatMap((effort) => effort.uses.map(([turn, why]) => ({ turn, why, effort: effort.id })));
   const room = isNarrow() ? 12 : 22;
   const plotted = () => {
     const plot = Plot.plot({

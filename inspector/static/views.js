@@ -215,7 +215,7 @@ const nameOf = (data, at, name) => (data.efforts.some((effort) => effort.id === 
 
 function effortDetail(data, at, effort) {
   const changes = effort.changes.slice(-40).map((change) => [turnLink(at, change.turn), stateOf(change.state), change.did, change.why]);
-  const uses = effort.uses.map((use) => [turnLink(at, use.turn), use.why]).reverse();
+  const uses = effort.uses.map(([turn, why]) => [turnLink(at, turn), why]).reverse();
   return make("section", { class: "panel chosen" }, make("h2", {}, effort.id),
     make("p", { class: "answer" }, effort.where),
     effort.summary ? make("p", {}, make("b", {}, "Summary: "), effort.summary) : null,

@@ -29,42 +29,39 @@ _BECAUSE: Mapping[Why, str] = {
     "every-turn": "the settings rebuild it every turn",
 }
 
+CHANGES: Mapping[str, tuple[str, str]] = {
+    "opened": ("open", "opened"),
+    "reopened": ("open", "reopened"),
+    "concluded": ("concluded", "concluded: its summary takes the place of its turns"),
+    "expanded": ("expanded", "its log came back into the prompt"),
+    "collapsed": ("concluded", "its log left the prompt, the summary stays"),
+    "evicted": ("evicted", "its summary left the prompt; the archive keeps everything"),
+    "returned": ("concluded", "its summary came back into the prompt"),
+    "surfaced": ("concluded", "its summary came from an earlier session"),
+}
+"""The state of an effort after an event of this type, and what the event did."""
+
 _DID: Mapping[str, str] = {
-    "opened": "opened",
-    "reopened": "reopened",
-    "concluded": "concluded: its summary takes the place of its turns",
-    "expanded": "its log came back into the prompt",
-    "collapsed": "its log left the prompt, the summary stays",
-    "evicted": "its summary left the prompt; the archive keeps everything",
-    "returned": "its summary came back into the prompt",
-    "surfaced": "its summary came from an earlier session",
     "compressed": "older turns became a background and quotes",
     "not_compressed": "could not be compressed; tried again later",
-    "paused": "paused",
     "switched": "became the active effort",
     "anchored": "the model wrote the state block anew",
 }
-"""What an event did, where it depends on the type alone."""
 
-USED: Mapping[str, str] = {
-    "concluded": "it was concluded",
-    "expanded": "its log was asked for",
-    "reopened": "it was reopened",
-}
+USED = frozenset({"concluded", "expanded", "reopened"})
 """The events that use an effort without a mention."""
 
 _COUNTED: Mapping[str, str] = {
-    "id": "$who its name",
-    "keywords": "$who its keywords",
+    "id": "its name",
+    "keywords": "its keywords",
     "tool": "a tool named it",
     "search": "a result of a search was used",
 }
 
-_WHO: Mapping[tuple[str, ...], str] = {
-    ("user",): "the user's message has",
-    ("answer",): "the answer has",
-    ("user", "answer"): "the user's message and the answer have",
-}
+
+def names_of(event: Event) -> Sequence[str]:
+    """Return the efforts that an event is about."""
+    return [event["effort"]] if event.get("effort") else event.get("efforts", [])
 
 
 def replanned(why: Why, left: str) -> str:
@@ -83,15 +80,12 @@ def did(event: Event) -> str:
         return "its log was asked for again"
     if event.get("auto"):
         return "its log left the prompt by itself, the summary stays"
-    return _DID.get(event["type"], event["type"])
+    kind = event["type"]
+    return CHANGES[kind][1] if kind in CHANGES else _DID.get(kind, kind)
 
 
 def faded(event: Event) -> str:
-    """Return why a log collapsed by itself or a summary left the prompt, else "".
-
-    >>> faded({"type": "evicted", "effort": "auth-bug", "silent": 20})
-    'nobody mentioned it for 20 turns'
-    """
+    """Return why a log collapsed by itself or a summary left the prompt, else ""."""
     if event["type"] != "evicted" and not event.get("auto"):
         return ""
     silent = event.get("silent")
@@ -104,25 +98,23 @@ def happened(event: Event) -> tuple[str, str]:
     >>> happened({"type": "searched", "efforts": ["auth-bug", "release"]})
     ('search', 'found auth-bug, release')
     """
-    about = ", ".join([event["effort"]] if event.get("effort") else event.get("efforts", ()))
+    about, why = ", ".join(names_of(event)), faded(event)
     if event["type"] == "searched":
         return "search", f"found {about or 'nothing'}"
     if event["type"] == "hinted":
         return "hint", f"the model was told of {', '.join(event['hints'])}"
-    why = faded(event)
     return about or "memory", did(event) + (f" ({why})" if why else "")
 
 
-def counted(event: Event, by: Sequence[str]) -> str:
-    """Return why a turn counted as a mention of an effort; `by` are those who said its words.
+def counted(event: Event, where: Sequence[str]) -> str:
+    """Return why a turn counted as a mention of an effort; `where` is who said its words.
 
-    >>> counted({"type": "referenced", "kind": "keywords", "words": ["token", "401"]}, ["answer"])
-    'the answer has its keywords: “token, 401”'
+    >>> counted({"kind": "keywords", "words": ["token", "401"]}, ["the answer"])
+    'its keywords in the answer: “token, 401”'
     """
-    kind, words = event.get("kind", ""), ", ".join(event.get("words", ()))
-    who = _WHO.get((*by,), "the message or the answer has")
-    why = _COUNTED.get(kind, kind or "mentioned").replace("$who", who)
-    return f"{why}: “{words}”" if words else why
+    why = _COUNTED.get(event.get("kind", ""), "it was mentioned")
+    why += f" in {' and '.join(where)}" if where else ""
+    return f"{why}: “{', '.join(event['words'])}”" if event.get("words") else why
 
 
 def leaving(state: str, left: int) -> str:
@@ -130,24 +122,22 @@ def leaving(state: str, left: int) -> str:
 
     A summary that is due waits for a change of the plan, or leaves some turns later.
 
-    >>> leaving("expanded", 1), leaving("concluded", 7), leaving("concluded", 0)
-    ('in 1 turn', 'in 7 to 12 turns', 'within 5 turns')
+    >>> leaving("expanded", 1), leaving("concluded", 7)
+    ('in 1 turn', 'in 7 to 12 turns')
     """
     if state == "open":
         return "when it is concluded"
-    if state == "expanded":
-        return f"in {_turns(left)}"
-    return f"in {left} to {left + PUT_OFF} turns" if left else f"within {PUT_OFF} turns"
+    return f"in {_turns(left)}" if state == "expanded" else f"in {left} to {_turns(left + PUT_OFF)}"
 
 
 def whereabouts(
-    name: str, turn: int, state: str, event: Event, standing: Mapping[str, Any] | None
+    name: str, change: Mapping[str, Any], event: Event, standing: Mapping[str, Any] | None
 ) -> str:
     """Return where an effort is now and why, for people who see the page for the first time.
 
-    `event` gave it its `state` in that `turn`; `standing` is its entry in the prompt.
+    `change` is its last one, made by `event`; `standing` is its entry in the prompt.
     """
-    why = faded(event)
+    state, turn, why = change["state"], change["turn"], faded(event)
     if state == "open":
         said = f"{name} is open since turn {turn}"
         return f"{said}: its turns are in the prompt as far as the budget goes."
@@ -157,14 +147,13 @@ def whereabouts(
             " The archive has all of it: a mention of its name or keywords brings the summary "
             "back, and search finds it."
         )
+    form, said = "summary", f"{name} is in the prompt with its summary."
     if state == "expanded":
-        said = f"The whole log of {name} is in the prompt since turn {turn}."
-    else:
-        said = f"{name} is in the prompt with its summary."
-        said += f" The log collapsed in turn {turn}, because {why}." if why else ""
+        form, said = "log", f"The whole log of {name} is in the prompt since turn {turn}."
+    elif why:
+        said += f" The log collapsed in turn {turn}, because {why}."
     if standing is None:
         return said
-    form = "log" if state == "expanded" else "summary"
     last = f"unless it is mentioned (last in turn {standing['last']})"
     return f"{said} The {form} leaves {standing['leaves']}, {last}."
 
