@@ -296,7 +296,7 @@ def _efforts(
                 entry = found.setdefault(name, {"id": name, "changes": []})
                 entry["where"] = sentences.whereabouts(name, change, event, now.get(name))
                 is_back = event["type"] == "returned" and name in mentions
-                why = f"{change['why']} ({mentions[name]})" if is_back else change["why"]
+                why = change["why"] + (f" ({mentions[name]})" if is_back else "")
                 entry["changes"].append({**change, "why": why})
                 if event["type"] in sentences.USED:
                     uses[name][turn.number].append(change["did"])

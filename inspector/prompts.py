@@ -4,7 +4,7 @@ What is made again is exact if its digest is that of what was sent.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import compress, count
@@ -31,7 +31,6 @@ from ..nodes.turn.state import TurnState, efforts_of
 from ..nodes.turn.turn import memory_at
 
 _CHANGED = "what it was made of was edited or erased, or another version rendered it"
-_BY_MIDDLEWARE = "another middleware changed the request"
 
 
 class NoCallError(ArchiveError, LookupError):
@@ -76,7 +75,7 @@ def _prompt(archive: Archive, session: Session, tip: Tip, place: tuple[int, int]
     context, tools, event = _context(archive, session, tip, place)
     digest = fingerprint([context.sent])
     is_exact, differences = digest == event.get("digest"), event.get("by_middleware", [])
-    changed = _BY_MIDDLEWARE if differences else _CHANGED
+    changed = "another middleware changed the request" if differences else _CHANGED
     try:
         earlier, its_tools, _ = _context(
             archive, session, tip, _before(archive, session, tip, place)
@@ -87,26 +86,25 @@ def _prompt(archive: Archive, session: Session, tip: Tip, place: tuple[int, int]
     return {
         "exact": is_exact,
         "why": "" if is_exact else changed,
-        "messages": _marked(_compared(before, _lines(context, tools)), differences),
+        "messages": _marked([*_compared(before, _lines(context, tools))], differences),
     }
 
 
 def _marked(
-    lines: Iterable[dict[str, Any]], differences: Sequence[Mapping[str, Any]]
+    lines: list[dict[str, Any]], differences: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return the messages, with notes where another middleware sent its own."""
-    found = [*lines]
-    placed = [one["change"] != "left" and one["part"] != "tools" for one in found]
-    places = [*compress(count(), placed), len(found)]
+    placed = [one["change"] != "left" and one["part"] != "tools" for one in lines]
+    places = [*compress(count(), placed), len(lines)]
     for one in reversed(differences):
         for place in places[:-1][one["at"] : one["at"] + one["left"]]:
-            found[place]["unsent"] = True
+            lines[place]["unsent"] = True
         if one["came"]:
             what = f"{one['came']:,} of its own messages here ({one['characters']:,} characters)"
             instead = f", instead of the next {one['left']:,}" if one["left"] else ""
             note = f"Another middleware sent {what}{instead}. The text is not kept."
-            found.insert(places[min(one["at"], len(places) - 1)], {"note": note})
-    return found
+            lines.insert(places[min(one["at"], len(places) - 1)], {"note": note})
+    return lines
 
 
 def _context(

@@ -127,7 +127,7 @@ function head(at) {
   document.getElementById("where").textContent = at.name ? `${at.user ? `${at.user} / ` : ""}${labels.get(at.name) || at.name}${at.tip ? ", an older branch" : ""}` : "";
   if (!at.name) return;
   const current = at.view === "turn" ? "context" : at.view;
-  for (const [view, label] of Object.entries(VIEWS)) {
+  for (const [view, [label]] of Object.entries(VIEWS)) {
     if (whole && view === "memories") continue;
     views.append(make("a", { href: link(at, view), "aria-current": view === current ? "page" : null }, label));
   }
@@ -161,9 +161,7 @@ async function draw() {
   const number = ++shown;
   sources.splice(0).forEach((source) => source.close());
   head(at);
-  const views = { context: contextView, turn: turnView, efforts: effortsView, search: searchView, cost: costView,
-    branches: branchesView, memories: memoriesView };
-  const view = at.name ? entryOf(views, at.view) : sessionsView;
+  const view = !at.name ? sessionsView : at.view === "turn" ? turnView : entryOf(VIEWS, at.view)?.[1];
   try {
     const parts = view ? await view(at) : [make("p", {}, "There is no such page.")];
     if (number === shown) main.replaceChildren(...parts.filter(Boolean));

@@ -2,7 +2,8 @@
 // The views: each returns the elements of the page for a place.
 
 const MOST_CHECKED = 500;  // calls whose prompts are made again at once
-const VIEWS = { context: "Context", efforts: "Efforts", search: "Search", cost: "Cost", branches: "Branches", memories: "Memories" };
+const VIEWS = { context: ["Context", contextView], efforts: ["Efforts", effortsView], search: ["Search", searchView], cost: ["Cost", costView],
+  branches: ["Branches", branchesView], memories: ["Memories", memoriesView] };
 
 const turnLink = (at, turn) => make("a", { class: "turn", href: link(at, "turn", turn) }, `turn ${turn}`);
 

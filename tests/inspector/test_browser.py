@@ -376,7 +376,7 @@ def test_forecasts_come_true(remembering: tuple[str, Any, SqlArchive]) -> None:
         for name, state, turn in left
         for n, now in standing.items()
         if n < turn
-        and now[name]["state"] == state
+        and now.get(name, {}).get("state") == state
         and all(
             standing[at].get(name, {}).get("last") == now[name]["last"] for at in range(n, turn)
         )
