@@ -183,8 +183,8 @@ class Gate(BaseCallbackHandler):
         self, ours: Sequence[BaseMessage], budget: int, count: Callable[[Sequence[Any]], int]
     ) -> None:
         """Take what the memory sends, the budget, and what counts a final request."""
-        self.final = self.ours = ours
-        self.added = 0
+        self.ours, self.added = ours, 0
+        self.final: Sequence[BaseMessage] = ()
         self._budget, self._count = budget, count
 
     def on_chat_model_start(

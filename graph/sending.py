@@ -147,8 +147,12 @@ def _messages_of(request: ModelRequest[Any]) -> list[BaseMessage]:
 
 
 def at_last(call: Call, gate: Gate) -> Call:
-    """Return a call with its report as the request was at last."""
-    known = updated(call.state, call.update)["sent"]
+    """Return a call with its report as the request was at last; its total is 0 if none was sent."""
+    state = updated(call.state, call.update)
+    if not gate.final:  # another middleware answered without the model
+        report = {**state["context_report"], "total": 0}
+        return replace(call, update={**call.update, "context_report": report, "sent": ""})
+    known = state["sent"]
     return as_sent(call, gate.final, digests_of(gate.final, gate.ours, known), gate.added)
 
 

@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
-from itertools import compress, count
 from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
@@ -30,7 +29,10 @@ from ..memory.view import fences_of, view_at
 from ..nodes.turn.state import TurnState, efforts_of
 from ..nodes.turn.turn import memory_at
 
-_CHANGED = "what it was made of was edited or erased, or another version rendered it"
+_CHANGED = (
+    "another middleware changed the request, what it was made of was edited or erased, or another "
+    "version rendered it"
+)
 
 
 class NoCallError(ArchiveError, LookupError):
@@ -40,8 +42,7 @@ class NoCallError(ArchiveError, LookupError):
 def prompt(archive: Archive, session: Session, tip: Tip, turn: int, call: int) -> dict[str, Any]:
     """Return the messages of a call, each as it stood in the call before, came, or left.
 
-    Those that another middleware did not send are `unsent`, and a `note` tells what it sent. `call`
-    counts from 0. Raises `TurnNotFoundError`, `NoCallError`.
+    `call` counts from 0. Raises `TurnNotFoundError`, `NoCallError`.
     """
     return _prompt(archive, session, tip, (turn, call))
 
@@ -61,7 +62,7 @@ def listed(
             continue
         messages = []
         for line in made["messages"]:
-            here = {key: line[key] for key in ("change", "part", "unsent") if key in line}
+            here = {key: line[key] for key in ("change", "part")}
             content = {key: line[key] for key in line if key not in here}
             place = places.setdefault(fingerprint(content), len(lines))
             if place == len(lines):
@@ -73,9 +74,7 @@ def listed(
 
 def _prompt(archive: Archive, session: Session, tip: Tip, place: tuple[int, int]) -> dict[str, Any]:
     context, tools, event = _context(archive, session, tip, place)
-    digest = fingerprint([context.sent])
-    is_exact, differences = digest == event.get("digest"), event.get("by_middleware", [])
-    changed = "another middleware changed the request" if differences else _CHANGED
+    is_exact = fingerprint([context.sent]) == event.get("digest")
     try:
         earlier, its_tools, _ = _context(
             archive, session, tip, _before(archive, session, tip, place)
@@ -85,26 +84,9 @@ def _prompt(archive: Archive, session: Session, tip: Tip, place: tuple[int, int]
         before = []
     return {
         "exact": is_exact,
-        "why": "" if is_exact else changed,
-        "messages": _marked([*_compared(before, _lines(context, tools))], differences),
+        "why": "" if is_exact else _CHANGED,
+        "messages": [*_compared(before, _lines(context, tools))],
     }
-
-
-def _marked(
-    lines: list[dict[str, Any]], differences: Sequence[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
-    """Return the messages, with notes where another middleware sent its own."""
-    placed = [one["change"] != "left" and one["part"] != "tools" for one in lines]
-    places = [*compress(count(), placed), len(lines)]
-    for one in reversed(differences):
-        for place in places[:-1][one["at"] : one["at"] + one["left"]]:
-            lines[place]["unsent"] = True
-        if one["came"]:
-            what = f"{one['came']:,} of its own messages here ({one['characters']:,} characters)"
-            instead = f", instead of the next {one['left']:,}" if one["left"] else ""
-            note = f"Another middleware sent {what}{instead}. The text is not kept."
-            lines.insert(places[min(one["at"], len(places) - 1)], {"note": note})
-    return lines
 
 
 def _context(

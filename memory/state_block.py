@@ -383,7 +383,7 @@ CALLS_KEY = "ebbtide_calls"
 
 _REPORTED = (
     *("tokens", "total", "budget", "application", "changed", "left_out", "prefix"),
-    *("digest", "plan", "after_events", "by_middleware", "thresholds"),
+    *("digest", "plan", "after_events", "thresholds"),
 )
 """What the archive keeps of a call's report."""
 

@@ -5,7 +5,6 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 from operator import attrgetter
 from typing import Any
 from uuid import UUID, uuid4
@@ -22,14 +21,13 @@ from langgraph.graph.message import push_message
 from langgraph.runtime import Runtime
 
 from ..memory.banners import banner_of
-from ..memory.blocks import may_have_file
 from ..memory.context.budget import LEAST_ROOM
 from ..memory.context.plan import keeping_anchor
 from ..memory.efforts import Efforts, happened
 from ..memory.errors import SettingsError
 from ..memory.history import id_digest
 from ..memory.messages import calls, speaks
-from ..memory.serialised import fingerprint, serialised, stored_form
+from ..memory.serialised import fingerprint, stored_form
 from ..memory.settings import Settings
 from ..memory.state_block import (
     ANCHOR_TOKENS,
@@ -97,40 +95,6 @@ async def acall_model(
     return call.answered([answer])
 
 
-class Started(BaseCallbackHandler):
-    """Keeps the messages that the model starts with: other middleware may have changed them."""
-
-    run_inline = True
-
-    def __init__(self, assembled: Sequence[BaseMessage]) -> None:
-        """Take the messages that were assembled for the call."""
-        self._assembled, self._final = assembled, list[BaseMessage]()
-
-    def on_chat_model_start(
-        self, serialized: dict[str, Any], messages: list[list[BaseMessage]], **_: Any
-    ) -> None:
-        """Keep the messages; of a call that is repeated those of the last time."""
-        del serialized
-        self._final = messages[0]
-
-    def report(self, sent: str) -> Mapping[str, Any]:
-        """Return a digest of what was sent, given that of what was assembled.
-
-        `by_middleware` is there if the request is not what was assembled: each run of messages that
-        were not sent, and what was sent instead. A request that another middleware answered without
-        the model sent none of them: its `total` is 0.
-        """
-        if [*self._final] == [*self._assembled]:
-            return {"digest": fingerprint([sent])}
-        assembled, final = _compared(self._assembled), _compared(self._final)
-        if assembled == final:
-            return {"digest": fingerprint([sent])}
-        differences = [*_differences(assembled, final)]
-        if not self._final:
-            return {"digest": "", "by_middleware": differences, "total": 0}
-        return {"digest": fingerprint(serialised(self._final)), "by_middleware": differences}
-
-
 @dataclass(frozen=True, slots=True)
 class Call:
     """A call of the model: its prompt and config, and the update of the state.
@@ -148,7 +112,6 @@ class Call:
     config: RunnableConfig
     limit: int | None
     update: dict[str, Any]
-    started: Started
     steady: int = -1
 
     @classmethod
@@ -167,14 +130,14 @@ class Call:
         limit, said = settings.max_tool_rounds, work.view.running.messages
         if limit is not None and sum(bool(calls(one)) for one in said) < limit:
             limit = None
-        started, config = Started(context["messages"]), get_config()
+        config = get_config()
         purpose = {**trace_metadata(state), "ebbtide_purpose": "answer"}
-        added: RunnableConfig = {"metadata": purpose, "callbacks": [started]}
+        added: RunnableConfig = {"metadata": purpose}
         if settings.anchor != "off":  # the stream must not show the blocks of an anchor
-            added |= {"tags": [TAG_NOSTREAM], "callbacks": [started, _BlockFilter(config)]}
+            added |= {"tags": [TAG_NOSTREAM], "callbacks": [_BlockFilter(config)]}
         config = merge_configs(config, added)
         return cls(
-            *(state, runtime, parts, settings, context["messages"], config, limit, update, started),
+            *(state, runtime, parts, settings, context["messages"], config, limit, update),
             steady=context.get("steady", -1),
         )
 
@@ -282,7 +245,7 @@ class Call:
             plan["anchor"] = {}
         return {
             **state.get("context_report", {}),
-            **self.started.report(state.get("sent", "")),
+            "digest": fingerprint([state.get("sent", "")]),
             "thresholds": {
                 "decay_threshold": self.settings.decay_threshold,
                 "summary_eviction_threshold": self.settings.summary_eviction_threshold,
@@ -390,39 +353,3 @@ class _BlockFilter(BaseCallbackHandler):
         piece = message.model_copy(update=update)
         with set_config_context(config) as context:
             context.run(push_message, piece, state_key=None)
-
-
-def _compared(messages: Sequence[BaseMessage]) -> list[Any]:
-    """Return what two requests are compared by.
-
-    Ids are left out, and the form of files, which callbacks see in another one than the model. A
-    system message in blocks has no blank lines between them.
-    """
-    compared: list[Any] = []
-    for message in messages:
-        content = message.content
-        blocks = [content] if isinstance(content, str) else content
-        words = "".join(block if isinstance(block, str) else _words(block) for block in blocks)
-        if message.type == "system":
-            words = "".join(words.split())
-        asked = [(call.get("name"), call.get("args")) for call in calls(message)]
-        compared.append((message.type, words, sum(map(may_have_file, blocks)), asked))
-    return compared
-
-
-def _differences(assembled: Sequence[Any], final: Sequence[Any]) -> Iterator[Mapping[str, int]]:
-    """Yield the place and number of messages that were not sent, and what was in their place.
-
-    The texts of other middleware are not kept: they may hold what it was to keep out of storage.
-    """
-    before, after = ([fingerprint(message) for message in one] for one in (assembled, final))
-    steps = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
-    for kind, begin, end, new_begin, new_end in steps:
-        if kind != "equal":
-            size = sum(len(words) for _, words, *_ in final[new_begin:new_end])
-            came = {"came": new_end - new_begin, "characters": size}
-            yield {"at": begin, "left": end - begin, **came}
-
-
-def _words(block: Mapping[str, Any]) -> str:
-    return str(block.get("text") or "")

@@ -144,13 +144,12 @@ function promptMessage(message, part, why) {
   const [key, label] = PARTS.find(([known]) => known === message.part) || [message.part, message.part];
   const said = message.text || message.calls.map((call) => `${call.name}(${Object.values(call.args || {}).filter((value) => value !== "").join(", ")})`).join(" ");
   const title = make("span", { class: "line" }, make("b", { class: "sign" }, sign), swatch(key, PARTS.find(([known]) => known === key)?.[2]),
-    make("b", {}, label), make("span", { class: "quiet" }, `${message.speaker}, ${tokens(message.tokens)} tokens${word ? `, ${word}` : ""}${message.unsent ? ", not sent as shown" : ""}`), make("span", { class: "excerpt" }, clipped(said)));
+    make("b", {}, label), make("span", { class: "quiet" }, `${message.speaker}, ${tokens(message.tokens)} tokens${word ? `, ${word}` : ""}`), make("span", { class: "excerpt" }, clipped(said)));
   const content = () => [message.change === "left" && why ? make("p", { class: "why" }, `It left because ${why}.`) : null,
     message.text ? box(message.text) : null, message.calls.map((call) => box(`${call.name} ${JSON.stringify(call.args, null, 1)}`))].flat().filter(Boolean);
   const isOpen = message.change === "came" || message.part === part;
   const element = folded(title, content, isOpen, { came: "come", left: "left" }[message.change] || "");
   element.dataset.part = message.part;
-  if (message.unsent) element.classList.add("unsent");
   return element;
 }
 
@@ -165,7 +164,7 @@ function promptOf(at, turn, number, part) {
       : `Reconstructed: ${prompt.why}.`);
     const count = (change) => prompt.messages.filter((message) => message.change === change).length;
     const what = quiet(`Beside the call before: ${count("same")} messages stayed, ${count("came")} came (+), ${count("left")} left (−)${call.why ? `. The plan changed: ${call.why}` : ""}.`);
-    const all = make("div", {}, prompt.messages.map((message) => (message.note ? make("p", { class: "panel why by-middleware" }, message.note) : promptMessage(message, part, call.why))));
+    const all = make("div", {}, prompt.messages.map((message) => promptMessage(message, part, call.why)));
     const switched = (open) => () => all.querySelectorAll("details").forEach((details) => { details.open = open; });
     place.replaceChildren(state, what, make("div", { class: "controls" }, make("button", { type: "button", onclick: switched(true) }, "Open all"),
       make("button", { type: "button", onclick: switched(false) }, "Close all")), all);

@@ -7,14 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from langchain.agents import create_agent
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
-from ebbtide import EbbtideMiddleware, Settings, create_memory_agent
+from ebbtide import Settings, create_memory_agent
 from ebbtide.inspector import payload, prompts
 from ebbtide.inspector.export import export_html
 from ebbtide.inspector.server import Inspected, local_app
@@ -24,7 +23,6 @@ from ebbtide.testing import ScriptedModel
 from tests.inspector.browser import Browser, Page, drawn, page_of, path_of, saved, serving
 from tests.inspector.conftest import HOSTILE
 from tests.inspector.conversation import EBB_AND_RETURN
-from tests.inspector.test_on_the_wire import Changing
 
 pytestmark = pytest.mark.usefixtures("in_time")
 
@@ -115,27 +113,6 @@ def test_deleted_while_open(
         archive.delete_session(session)
 
         page.wait_for_selector("text=This cannot be shown")
-
-
-def test_changed_by_middleware(browser: Browser, address: str, archive: SqlArchive) -> None:
-    """The prompt marks what another middleware did not send as shown, and what it added."""
-
-    def change(messages: list[Any]) -> list[Any]:
-        return [*messages[:-1], HumanMessage("My number is *."), HumanMessage("See lease.pdf.")]
-
-    agent: Any = create_agent(
-        ScriptedModel(),
-        middleware=cast("Any", [EbbtideMiddleware(archive=archive), Changing(change)]),
-        checkpointer=InMemorySaver(),
-    )
-    agent.invoke({"messages": "My number is 4711."}, THREAD)
-    with page_of(browser, viewport=WIDE) as page:
-        enter(page, address)
-        drawn(page, f"{path_of(page)}/turn/1")
-        page.wait_for_selector("text=Reconstructed")
-
-        assert "My number is 4711." in page.inner_text("details.unsent")
-        assert "2 of its own messages here (29 characters)" in page.inner_text(".by-middleware")
 
 
 def test_deleted_before_the_page_listens(

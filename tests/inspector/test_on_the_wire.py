@@ -145,15 +145,9 @@ def masked(messages: list[Any]) -> list[Any]:
     return [m.model_copy(update={"content": str(m.content).replace("4711", "*")}) for m in messages]
 
 
-@pytest.mark.parametrize(
-    ("change", "told", "unsent"),
-    [
-        (noted, "1 of its own messages here (32 characters).", 0),
-        (masked, "1 of its own messages here (15 characters), instead of the next 1.", 1),
-    ],
-)
-def test_changed_after_the_memory(archive: SqlArchive, change: Any, told: str, unsent: int) -> None:
-    """What another middleware did to the final request is told by place, number and size."""
+@pytest.mark.parametrize("change", [noted, masked])
+def test_changed_after_the_memory(archive: SqlArchive, change: Any) -> None:
+    """A prompt that another middleware changed at last is not called exact."""
     with serving(by=answer) as server:
         agent = agent_of("middleware", server, archive, (), (Changing(change),))
         agent.invoke({"messages": "My number is 4711."}, THREAD)
@@ -164,8 +158,6 @@ def test_changed_after_the_memory(archive: SqlArchive, change: Any, told: str, u
     assert not found["exact"]
     assert "another middleware" in found["why"]
     assert as_shown(found) != sent
-    assert [told in line["note"] for line in found["messages"] if "note" in line] == [True]
-    assert sum("unsent" in line for line in found["messages"]) == unsent
 
 
 def test_added_before_the_memory(archive: SqlArchive) -> None:
@@ -177,8 +169,6 @@ def test_added_before_the_memory(archive: SqlArchive) -> None:
     (found,) = shown(archive)
 
     assert not found["exact"]
-    (note,) = [line["note"] for line in found["messages"] if "note" in line]
-    assert "sent 1 of its own" in note
 
 
 def test_replaced_before_the_memory(archive: SqlArchive) -> None:
@@ -214,5 +204,5 @@ def test_answered_without_the_model(archive: SqlArchive) -> None:
     (found,) = shown(archive)
 
     assert not found["exact"]
-    assert not any("note" in line for line in found["messages"])
-    assert sum("unsent" in line for line in found["messages"]) == len(as_shown(found))
+    (turn,) = archive.load(SESSION).turns([1])
+    assert [event["total"] for event in turn.events if event["type"] == "sent"] == [0]

@@ -7,7 +7,7 @@ from typing import Any, cast
 from langgraph.runtime import Runtime
 
 from ebbtide import DiskArchive, Settings, build_memory_graph
-from ebbtide.nodes.call_model import Call, Started
+from ebbtide.nodes.call_model import Call
 from ebbtide.nodes.turn.state import TurnState
 from tests.doubles import ScriptedModel
 
@@ -26,5 +26,4 @@ def a_call(
     update.setdefault("context_report", {"total": 9})
     settings = Settings()
     runtime = Runtime(context=settings)
-    started = Started([])
-    return Call(cast("TurnState", state), runtime, parts, settings, [], {}, limit, update, started)
+    return Call(cast("TurnState", state), runtime, parts, settings, [], {}, limit, update)
