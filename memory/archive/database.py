@@ -190,10 +190,8 @@ class Database:
         Raises `ArchiveFormatError` if another program has changed the tables' version meanwhile.
         """
         self.end_moment()
-        # On PostgreSQL the transaction is begun by `check_version`, not by the driver.
-        options = {"ebbtide_writes": True} if self.sqlite else {"isolation_level": "AUTOCOMMIT"}
         with self.using(), self._open().connect() as connection:
-            connection.execution_options(**options)
+            connection.execution_options(ebbtide_writes=True)
             with connection.begin():
                 try:
                     schema.check_version(connection, self.name)

@@ -17,7 +17,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
-from sqlalchemy.exc import DataError, DBAPIError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.types import TypeEngine, UserDefinedType
 
 from ..errors import ArchiveError, ArchiveFormatError
@@ -378,19 +378,6 @@ def is_sqlite(connection: sa.Connection) -> bool:
 _LOCK = 7_351_204_518
 """The advisory lock under which one of many processes makes the tables; any number."""
 
-VERSION_LOCK = 7_351_204_519
-"""The advisory lock that writers share, and that a program which changes the version has alone."""
-
-_BEGIN = f"""
-BEGIN;
-SELECT pg_advisory_xact_lock_shared({VERSION_LOCK});
-SELECT 1 / count(*) FROM {version.name} WHERE version = {{}}
-"""  # noqa: S608 (ours)
-"""Begins a transaction on PostgreSQL and fails if the version is another, in one round trip."""
-
-_DIVISION_BY_ZERO = "22012"
-"""PostgreSQL's code for how `_BEGIN` fails."""
-
 _FTS5 = (
     "CREATE VIRTUAL TABLE {} USING"
     " fts5(terms, content='', detail=none, columnsize=0, tokenize='ascii')"
@@ -441,32 +428,19 @@ def checked_version(connection: sa.Connection, name: str) -> sa.Row[Any] | None:
 
 
 def check_version(connection: sa.Connection, name: str) -> None:
-    """Check the version in a transaction that writes; begin that transaction on PostgreSQL.
+    """Check the version in a transaction that writes.
 
-    Until its end nobody can change the version: a file of SQLite has one writer, PostgreSQL a lock.
+    Until its end nobody can change the version: a file of SQLite has one writer, and on PostgreSQL
+    a migration begins with `LOCK TABLE ebbtide_version`, which waits for those who read it.
     Raises `ArchiveFormatError` if the version is not this program's.
     """
-    found: Any = None
-    if is_sqlite(connection):
-        query = f"SELECT version FROM {version.name}"  # noqa: S608 (ours)
-        found = connection.exec_driver_sql(query).scalar()
-        if found == VERSION:
-            return
-    else:
-        try:
-            connection.exec_driver_sql(_BEGIN.format(VERSION))
-        except DataError as error:
-            if getattr(error.orig, "sqlstate", "") != _DIVISION_BY_ZERO:
-                raise
-            connection.exec_driver_sql("ROLLBACK")
-            found = connection.execute(sa.select(version.c.version)).scalar()
-        else:
-            return
-    raise ArchiveFormatError(
-        f"the tables of {name!r} were changed to version {found}, and this program writes "
-        f"version {VERSION}: use the ebbtide that changed them; nothing was written, and a turn "
-        "that is in a checkpoint can be committed later"
-    )
+    found = connection.execute(sa.select(version.c.version)).scalar()
+    if found != VERSION:
+        raise ArchiveFormatError(
+            f"the tables of {name!r} were changed to version {found}, and this program writes "
+            f"version {VERSION}: use the ebbtide that changed them; nothing was written, and a "
+            "turn that is in a checkpoint can be committed later"
+        )
 
 
 def _create_all(connection: sa.Connection) -> None:

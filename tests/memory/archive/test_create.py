@@ -72,8 +72,7 @@ def test_a_version_that_changes_while_a_writer_waits(address: Path | str) -> Non
             connection.execution_options(ebbtide_writes=True)
             with connection.begin():
                 if not another.database.sqlite:  # a file has one writer
-                    lock = f"SELECT pg_advisory_xact_lock({schema.VERSION_LOCK})"
-                    connection.exec_driver_sql(lock)
+                    connection.exec_driver_sql("LOCK TABLE ebbtide_version")
                 connection.exec_driver_sql("UPDATE ebbtide_version SET version = 99")
                 written = threads.submit(archive.commit, SESSION, tip, turn(2))
                 assert not wait([written], timeout=0.3).done

@@ -38,8 +38,7 @@ def test_nothing_is_computed_while_others_wait(archive: SqlArchive) -> None:
             called.add(module)
 
     def begin(connection: Connection) -> None:
-        options = connection.get_execution_options()
-        if "ebbtide_writes" in options or options.get("isolation_level") == "AUTOCOMMIT":
+        if "ebbtide_writes" in connection.get_execution_options():
             sys.setprofile(note)
 
     def end(_: Connection) -> None:
