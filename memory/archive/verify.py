@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 from sqlalchemy import select
 
+from ..efforts import changed
 from ..turn import StoredTurn, commit_id
 from . import attachments, parts
 from .erasures import Scope
@@ -26,6 +27,8 @@ def verify(scope: Scope) -> tuple[Finding, ...]:
         try:
             turn = turn_of(row)
             state_of(row)
+            for event in turn.events:  # what is no event raises
+                changed(event, turn.number)
             sound = _is_sound(turn)
             if row.block and row.anchor is None:
                 findings.append(_finding(row, "its state block is missing"))
