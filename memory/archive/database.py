@@ -361,7 +361,7 @@ class Database:
 
     def _failed(self, error: DBAPIError | PoolTimeoutError) -> ArchiveError:
         found = archive_error(error, self.name, self._timeout)
-        if isinstance(found, ArchiveUnavailableError) and self.sqlite:
+        if isinstance(found, ArchiveUnavailableError | ArchiveFormatError) and self.sqlite:
             self.close()  # a connection may have kept a page that was read wrongly
         return found
 

@@ -1,8 +1,6 @@
 """What an error of the database means: another process has it, it is damaged, it cannot be used."""
 
 import sqlite3
-import time
-from contextlib import closing
 
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
@@ -18,9 +16,6 @@ _LACKING_STATES = ("42P01", "42703")
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 """SQLite's codes for a file that is damaged, or where a page could not be read."""
 
-_CHECK_SECONDS = 5.0
-"""How long SQLite checks a file at most, before an error says that the file is damaged."""
-
 
 def archive_error(error: DBAPIError | PoolTimeoutError, name: str, timeout: float) -> ArchiveError:
     """Return an error of a database as an `ArchiveError`; `name` is the file of a SQLite one."""
@@ -30,29 +25,13 @@ def archive_error(error: DBAPIError | PoolTimeoutError, name: str, timeout: floa
         return ArchiveLockedError(name, timeout)
     code = getattr(cause, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF  # without its details
     if code in _DAMAGED:
-        if _is_damaged(name):
-            return ArchiveFormatError(
-                f"{name!r} is damaged, or no database of Ebbtide ({text}): restore it from a "
-                "backup, or name another place"
-            )
-        text = f"an I/O error: {text}, but it is whole when it is read again"
+        return ArchiveFormatError(
+            f"{name!r} is damaged, or could not be read, or is no database of Ebbtide ({text}): "
+            "`ebbtide archive verify` says which; restore it from a backup, or name another place"
+        )
     if text.startswith(_LACKING) or getattr(cause, "sqlstate", "") in _LACKING_STATES:
         return ArchiveFormatError(
             f"{name!r} lacks a part of Ebbtide's tables ({text}): restore it from a backup"
         )
     lost = getattr(error, "connection_invalidated", False)
     return ArchiveUnavailableError(name, text, lost=lost)
-
-
-def _is_damaged(file: str) -> bool:
-    """Tell whether SQLite finds the file damaged; a page that could not be read looks so too.
-
-    A file that cannot be checked in a few seconds counts as damaged.
-    """
-    end = time.monotonic() + _CHECK_SECONDS
-    try:
-        with closing(sqlite3.connect(file, timeout=_CHECK_SECONDS)) as connection:
-            connection.set_progress_handler(lambda: time.monotonic() > end, 10_000)
-            return [*connection.execute("PRAGMA quick_check(1)")] != [("ok",)]
-    except sqlite3.Error as error:
-        return error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_IOERR

@@ -454,26 +454,3 @@ def test_a_write_that_fails_once_is_tried_again(tmp_path: Path) -> None:
 
         assert chat.said(state) == ["first", "second"]
         assert left[0] < 0
-
-
-def test_a_page_that_could_not_be_read(tmp_path: Path) -> None:
-    """SQLite calls the file malformed; a second look, which finds it whole, says otherwise."""
-    with DiskArchive(tmp_path) as archive:
-        tip = commit_all(archive, [turn(number, "word " * 3_000) for number in range(1, 9)])
-    path = tmp_path / FILE
-    whole = path.read_bytes()
-
-    with DiskArchive(tmp_path) as archive:
-        archive.users()
-        path.write_bytes(whole[:4_096] + bytes(len(whole) - 4_096))
-
-        def mended(context: Any) -> None:
-            del context
-            path.write_bytes(whole)
-
-        event.listen(archive.database._engine, "handle_error", mended)
-        failed = pytest.raises(ArchiveUnavailableError, match="it is whole when it is read again")
-        with failed:
-            archive.commit(SESSION, tip, turn(9))
-
-        assert len(visible(archive, commit_all(archive, [turn(9)], tip))) == 9
