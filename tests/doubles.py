@@ -8,6 +8,7 @@ from threading import Lock
 from typing import Any, TypeAlias, cast
 from zlib import crc32
 
+from langchain.agents.middleware import AgentMiddleware
 from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
@@ -16,8 +17,9 @@ from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.output_parsers import BaseOutputParser, JsonOutputParser, PydanticOutputParser
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
-from langchain_core.tools import BaseTool
+from langchain_core.tools import BaseTool, tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.types import interrupt
 from pydantic import BaseModel, Field, PrivateAttr
 
 
@@ -263,3 +265,28 @@ def _chunks(message: AIMessage) -> Iterator[AIMessageChunk]:
         response_metadata=message.response_metadata,
         chunk_position="last",
     )
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool
+def approve(what: str) -> str:
+    """Ask a person."""
+    return f"{what}: {interrupt(what)}"
+
+
+class Changing(AgentMiddleware):
+    """Changes the messages of each request."""
+
+    def __init__(self, change: Callable[[list[Any]], list[Any]]) -> None:
+        """Take the change."""
+        super().__init__()
+        self.change = change
+
+    def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        """Change them."""
+        return handler(request.override(messages=self.change(request.messages)))

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 from langchain_core.messages import BaseMessage
 
-from ebbtide import DiskArchive, Settings
-from ebbtide.memory.archive.export import read
-from ebbtide.memory.turn import Session
+from ebbtide import Settings
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import ScriptedModel, call
+from tests.graph.long_effort import entries
 
 RULE = "The orders table must never be locked."
 CHATTER = "We looked at it for long, and talked about this and that without a result. " * 24
@@ -50,15 +49,9 @@ def forty(tmp_path_factory: pytest.TempPathFactory) -> Gone:
     return Gone(*long_effort(root, ["Seen."] * 40, 40), root)
 
 
-def passes(root: Path) -> list[dict[str, Any]]:
-    """Return the log of extractions."""
-    with DiskArchive(root) as archive:
-        return [dict(entry) for entry in read(archive, Session("", "t")).extractions]
-
-
 def test_compaction_does_not_loop(forty: Gone) -> None:
     """Row 6: at most one pass a turn, and turns between two passes."""
-    turns = [one["turn"] for one in passes(forty.root)]
+    turns = [one["turn"] for one in entries(forty.root)]
 
     assert len(turns) > 5
     assert min(after - before for before, after in pairwise(turns)) > 1
@@ -110,7 +103,7 @@ def test_recalled_text_is_not_quoted_again(tmp_path: Path) -> None:
     again = [answer for _ in range(10) for answer in (call("read_log", turns=2), "Read.")]
     here, _ = long_effort(tmp_path, ["Seen.", *again], 12)
 
-    verdicts = [quote for one in passes(tmp_path) for quote in one["told"]["quotes"]]
+    verdicts = [quote for one in entries(tmp_path) for quote in one["told"]["quotes"]]
     assert [(quote["verdict"], quote["turn"]) for quote in verdicts] == [("verbatim", 2)]
     assert "\n".join(message.text for message in here.last).count(f"turn 2: {RULE}") == 1
 

@@ -11,12 +11,12 @@ from langgraph.graph import END, MessagesState
 from langgraph.prebuilt import InjectedState, InjectedStore, ToolRuntime
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
-from langgraph.types import Command, interrupt
+from langgraph.types import Command
 
 from ebbtide import MemoryState, Settings, commands
 from ebbtide.memory.messages import text
 from tests.agents import THREAD, inside, talk, unnumbered
-from tests.doubles import call, together
+from tests.doubles import approve, call, together
 from tests.test_complaints import orphans
 
 
@@ -44,12 +44,6 @@ def remember(fact: str, store: Annotated[BaseStore, InjectedStore()]) -> str:
 def commanded(words: str, call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
     """Answer with a command, as a tool does that also changes the state."""
     return Command(update={"messages": [ToolMessage(words, tool_call_id=call_id)]})
-
-
-@tool
-def approve(what: str) -> str:
-    """Ask a person."""
-    return f"{what}: {interrupt(what)}"
 
 
 def test_tool_reads_the_state(tmp_path: Path) -> None:

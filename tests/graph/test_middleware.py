@@ -56,17 +56,11 @@ from ebbtide import (
 )
 from ebbtide.memory.messages import text
 from tests.agents import SUMMARY, THREAD, Talk, referenced
-from tests.doubles import ScriptedModel, call, together
+from tests.doubles import ScriptedModel, add, call, together
 from tests.graph.test_budget import tokens
 from tests.test_complaints import orphans
 
 BLOCK = "---STATE---\nGoal: ship\n---END STATE---"
-
-
-@tool
-def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
 
 
 class Sum(BaseModel):

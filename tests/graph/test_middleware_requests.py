@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import pytest
 from langchain.agents import AgentState, create_agent
 from langchain.agents.middleware import (
-    AgentMiddleware,
     ClearToolUsesEdit,
     ContextEditingMiddleware,
     wrap_model_call,
@@ -29,23 +28,10 @@ from ebbtide import (
 from ebbtide.graph.requests import changes
 from ebbtide.memory.tokens import REPLY_OVERHEAD
 from tests.agents import THREAD
-from tests.doubles import ScriptedModel, call
+from tests.doubles import Changing, ScriptedModel, call
 from tests.graph.test_budget import tokens
 
 CARD = "4111 1111"
-
-
-class Changing(AgentMiddleware):
-    """Changes the messages of each request."""
-
-    def __init__(self, change: Callable[[list[Any]], list[Any]]) -> None:
-        """Take the change."""
-        super().__init__()
-        self.change = change
-
-    def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """Change them."""
-        return handler(request.override(messages=self.change(request.messages)))
 
 
 def masked(messages: list[Any]) -> list[Any]:

@@ -14,11 +14,11 @@ from typing import Any, TypeAlias
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_openai import ChatOpenAI
-from langgraph.types import Command, interrupt
+from langgraph.types import Command
 
 from ebbtide import Settings
 from tests.agents import THREAD, Talk, talk
-from tests.doubles import Sent, call, malformed, together
+from tests.doubles import Sent, approve, call, malformed, together
 from tests.graph.shapes import SHAPES
 from tests.provider_server import adapter
 
@@ -38,11 +38,6 @@ SMALL = Settings(context_budget=3_000)
 def look_up(word: str) -> str:
     """Look a word up."""
     return {"long": "a long line of the log\n" * 2_000, "nothing": ""}.get(word, f"{word}: a word")
-
-
-def approve(what: str) -> str:
-    """Ask a person."""
-    return f"{what}: {interrupt(what)}"
 
 
 def begin(root: Path, provider: str, answers: Any, **options: Any) -> Talk:

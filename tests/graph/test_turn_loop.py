@@ -18,19 +18,13 @@ from ebbtide.memory.attention.law import Memory
 from ebbtide.memory.errors import InputError, SettingsError
 from ebbtide.memory.turn import Session
 from tests.agents import ENTRIES, SUMMARY, THREAD, referenced, talk
-from tests.doubles import ScriptedModel, call, together
+from tests.doubles import ScriptedModel, add, call, together
 from tests.graph.journeys import EXACT
 
 pytestmark = pytest.mark.usefixtures("entry")
 
 RETRIED = ScriptedModel().with_retry()
 LONG = "The refresh token expires after 3600 seconds, and nobody renews it."
-
-
-@tool
-def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
 
 
 def test_answer_is_the_last_message(tmp_path: Path) -> None:

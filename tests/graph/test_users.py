@@ -27,7 +27,7 @@ from ebbtide import (
 )
 from ebbtide.memory.turn import Session
 from tests.agents import THREAD, Talk, talk
-from tests.doubles import ScriptedModel, call
+from tests.doubles import ScriptedModel, approve, call
 
 CODE = "The code is delta-47."
 
@@ -66,12 +66,6 @@ def tenant(runtime: ToolRuntime[Any, Any]) -> str:
     """Return the application's own key, as its context has it."""
     context = runtime.context
     return str(context["tenant"] if isinstance(context, dict) else context.tenant)
-
-
-@tool
-def approve(what: str) -> str:
-    """Ask a person."""
-    return f"{what}: {interrupt(what)}"
 
 
 def texts(chat: Talk) -> str:

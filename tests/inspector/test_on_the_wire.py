@@ -12,11 +12,12 @@ from langchain_core.messages import AIMessage, HumanMessage, convert_to_messages
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import EbbtideMiddleware, Settings, create_memory_agent
-from ebbtide.inspector import payload, prompts
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.turn import ANONYMOUS, Session
 from ebbtide.testing import ScriptedModel
 from tests.agents import SUMMARY
+from tests.doubles import Changing
+from tests.inspector.test_prompts import shown
 from tests.openai_server import Answer, Body, OpenAIServer, Say, Structured, serving
 
 SESSION = Session(ANONYMOUS, "t")
@@ -81,17 +82,6 @@ def _wired(message: Mapping[str, Any]) -> tuple[Any, ...]:
     return message["role"], message.get("content") or "", calls
 
 
-def shown(archive: SqlArchive) -> list[dict[str, Any]]:
-    """Return the prompts of all calls, as the page shows them."""
-    tip = archive.load(SESSION).tip
-    assert tip is not None
-    return [
-        prompts.prompt(archive, SESSION, tip, turn["turn"], call)
-        for turn in payload.overview(archive, SESSION)["turns"]
-        for call in range(len(turn["calls"]))
-    ]
-
-
 def as_shown(prompt: Mapping[str, Any]) -> list[Any]:
     """Return the messages of a prompt in the form of `received`."""
     kept = [
@@ -120,19 +110,6 @@ def test_every_call_of_a_long_conversation(archive: SqlArchive, entry: str, call
 
     assert [prompt["exact"] for prompt in found] == [True] * len(sent)
     assert [as_shown(prompt) for prompt in found] == sent
-
-
-class Changing(AgentMiddleware):
-    """Changes the messages of each request."""
-
-    def __init__(self, change: Callable[[list[Any]], list[Any]]) -> None:
-        """Take the change."""
-        super().__init__()
-        self.change = change
-
-    def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """Change them."""
-        return handler(request.override(messages=self.change(request.messages)))
 
 
 def noted(messages: list[Any]) -> list[Any]:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.compressions import SUPERSEDED, Item, Kind, capped
+from tests.doubles import words
 
 GONE = Item(Kind.CONSTRAINT, "old rule", 9, superseded_by="x")
 RULE = Item(Kind.CONSTRAINT, "first rule", 1)
@@ -18,11 +19,6 @@ OUTPUT = Item(Kind.OUTPUT, "an output", 3)
 LATE = Item(Kind.OUTPUT, "late output", 4)
 ALL = [RULE, DECISION, GOAL, FACT, OUTPUT, LATE, OTHER, GONE]
 LEAVING = [GONE, OUTPUT, FACT, GOAL, DECISION, LATE, RULE, OTHER]
-
-
-def words(text: str) -> int:
-    """Count the words of a text."""
-    return len(text.split())
 
 
 @pytest.mark.parametrize("left", range(len(ALL) + 1))

@@ -13,6 +13,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from ebbtide import EbbtideError
 from ebbtide.memory import tokens
+from tests.doubles import words
 
 OFFLINE = """
 import sys
@@ -32,11 +33,6 @@ PROSE = (
 MIXED = st.lists(
     st.sampled_from(["word", " ", "\n", "'s", ",", "。", "中文", "é", "7", "👩‍👧", "_"])
 )
-
-
-def words(text: str) -> int:
-    """Count words, so that numbers can be checked by eye."""
-    return len(text.split())
 
 
 class Recorder:

@@ -9,26 +9,14 @@ from langchain_core.documents import Document
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.types import Command, interrupt
+from langgraph.types import Command
 
 from ebbtide import DiskArchive, create_memory_agent
 from ebbtide.memory.turn import Session
 from tests.agents import THREAD, talk
-from tests.doubles import ScriptedModel, call, together
+from tests.doubles import ScriptedModel, add, approve, call, together
 
 pytestmark = pytest.mark.usefixtures("entry")
-
-
-@tool
-def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
-
-
-@tool
-def approve(what: str) -> str:
-    """Ask a person."""
-    return f"{what}: {interrupt(what)}"
 
 
 def test_application_and_memory_calls_together(tmp_path: Path) -> None:

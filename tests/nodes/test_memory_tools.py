@@ -6,21 +6,14 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, ToolMessage
-from langchain_core.tools import tool
 
 from ebbtide.memory.tools.lifecycle import MOST_OPEN
 from tests.agents import talk
-from tests.doubles import call, malformed, together
+from tests.doubles import add, call, malformed, together
 
 pytestmark = pytest.mark.usefixtures("entry")
 
 LONG = "The refresh token expires after 3600 seconds, and nobody renews it."
-
-
-@tool
-def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
 
 
 def result(state: dict[str, Any], back: int = 2) -> dict[str, Any]:

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, ToolCall
-from langchain_core.tools import tool
 from pydantic import BaseModel
 
 from ebbtide import create_memory_agent
 from ebbtide.testing import InMemoryArchive, ScriptedModel, ScriptError
+from tests.doubles import add
 
 
 class Weather(BaseModel):
@@ -19,12 +19,6 @@ class Weather(BaseModel):
 
     place: str
     degrees: int
-
-
-@tool
-def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
 
 
 ADDING = ToolCall(name="add", args={"a": 1, "b": 2}, id=None)

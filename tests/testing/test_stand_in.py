@@ -12,7 +12,6 @@ from langchain_core.messages import (
     SystemMessage,
     ToolMessage,
 )
-from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel
 
@@ -26,7 +25,7 @@ from ebbtide.memory.turn import StoredTurn
 from ebbtide.nodes.ask import drive
 from ebbtide.testing import InMemoryArchive, ScriptedModel
 from tests.agents import THREAD
-from tests.doubles import call
+from tests.doubles import add, call
 from tests.memory.conversations import FENCES, ai, human
 from tests.memory.conversations import tool as tool_result
 
@@ -64,12 +63,6 @@ class Summary(BaseModel):
     summary: str
     keywords: list[str]
     importance: int
-
-
-@tool
-def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
 
 
 def schema(name: str) -> dict[str, Any]:

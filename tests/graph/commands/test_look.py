@@ -7,11 +7,10 @@ import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import MessagesState
-from langgraph.types import interrupt
 
 from ebbtide import CommandError, MemoryState, SessionNotFoundError, SettingsError, commands, erase
 from tests.agents import THREAD, Talk, inside, talk
-from tests.doubles import call
+from tests.doubles import approve, call
 from tests.memory.turns import turn
 
 pytestmark = pytest.mark.usefixtures("entry")
@@ -120,11 +119,6 @@ def test_ids_that_no_file_can_hold_name_the_same_thread(tmp_path: Path) -> None:
     assert erase(chat.agent, ours, 1).turn == 1
     with pytest.raises(SettingsError, match="user_id: pass "):
         commands.messages(chat.agent, {"configurable": {"thread_id": "t", "user_id": "ann\ud800"}})
-
-
-def approve(what: str) -> str:
-    """Ask a person."""
-    return f"{what}: {interrupt(what)}"
 
 
 @pytest.mark.parametrize("schema", [MemoryState, MessagesState])

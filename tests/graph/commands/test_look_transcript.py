@@ -10,7 +10,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import MessagesState
-from langgraph.types import Command, interrupt
+from langgraph.types import Command
 
 from ebbtide import (
     CommandError,
@@ -23,7 +23,7 @@ from ebbtide import (
 from ebbtide.memory.state_block import END
 from ebbtide.memory.state_block import START as BEGIN
 from tests.agents import THREAD, inside, talk
-from tests.doubles import ScriptedModel, call, together
+from tests.doubles import ScriptedModel, approve, call, together
 
 pytestmark = pytest.mark.usefixtures("entry")
 
@@ -31,11 +31,6 @@ pytestmark = pytest.mark.usefixtures("entry")
 def look_up(word: str) -> str:
     """Look a word up."""
     return f"{word}: a word"
-
-
-def approve(what: str) -> str:
-    """Ask a person."""
-    return f"{what}: {interrupt(what)}"
 
 
 def short(messages: list[BaseMessage]) -> list[tuple[str, str]]:

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from ebbtide.memory.recalled import Recalled, recalled, stored
 from ebbtide.memory.tools.toolbox import result_message
-from ebbtide.memory.turn import Event
 from ebbtide.memory.view import view_at
 from ebbtide.prompts.loader import render
 from tests.draws import examples
 from tests.memory.conversations import LONG_ENOUGH, SESSION, Conversation, call, conversation
 from tests.memory.earlier import FIX, LOG, archived, conclude, earlier
+from tests.memory.tools.test_search_efforts import events
 
 AUTH = "t1/auth-bug"
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
@@ -23,11 +23,6 @@ def results(talk: Conversation, query: str) -> list[dict[str, Any]]:
     """Return what a search of the running turn answers."""
     found: list[dict[str, Any]] = talk.call("search_efforts", query=query)["results"]
     return found
-
-
-def searched(talk: Conversation) -> list[Event]:
-    """Return the events of searches in the running turn."""
-    return [event for event in talk.state.events if event["type"] == "searched"]
 
 
 def test_an_effort_elsewhere_is_found(talk: Conversation) -> None:
@@ -40,7 +35,7 @@ def test_an_effort_elsewhere_is_found(talk: Conversation) -> None:
     assert list(result) == ["id", "session", "status", "passages"]
     assert (result["id"], result["session"], passage["turn"]) == (AUTH, "t1", 3)
     assert (len(passage["at"]), passage["text"]) == (10, FIX)
-    assert searched(talk) == [{"type": "searched", "efforts": [AUTH]}]
+    assert events(talk) == [{"type": "searched", "efforts": [AUTH]}]
 
 
 def test_the_raw_text_of_others_is_searched(talk: Conversation) -> None:

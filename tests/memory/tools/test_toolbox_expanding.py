@@ -7,6 +7,7 @@ import pytest
 from ebbtide.memory.context.budget import LOG_SHARE, LOGS_SHARE
 from ebbtide.memory.context.changes import new_plan
 from ebbtide.memory.messages import text
+from tests.memory.context.test_render import expanded
 from tests.memory.conversations import Conversation, call, unfenced, words_of
 
 QUESTIONS = ("the login fails", "the token expired", "the cache is cold", "all is well")
@@ -26,12 +27,6 @@ def tight(talk: Conversation) -> Conversation:
     """Return the conversation with room for 35 of the 50 words of the log."""
     talk.set(context_budget=talk.fixed + int(35 / LOG_SHARE))
     return talk
-
-
-def logs(talk: Conversation) -> list[str]:
-    """Return the logs that the context shows."""
-    parts = (part for part in talk.context.parts if part.name == "expanded")
-    return [text(message) for part in parts for message in part.messages]
 
 
 def test_the_answer_says_what_is_not_shown_and_how_to_get_it(talk: Conversation) -> None:
@@ -64,7 +59,7 @@ def test_a_log_too_long_for_its_share_is_expanded_as_far_as_it_goes(talk: Conver
     assert "expand_effort" not in second["how"]
     assert 'read_log(turns="8")' in third["error"]
     assert talk.state.expanded["b"]["turns"] == [6, 7, 9]
-    assert sum(log.count("[turn ") for log in logs(talk)) == 3
+    assert sum(log.count("[turn ") for log in expanded(talk)) == 3
 
 
 def test_turns_of_another_effort_are_refused(talk: Conversation) -> None:
@@ -107,7 +102,7 @@ def test_one_turn_is_shown_even_if_it_is_too_large(talk: Conversation) -> None:
     result = talk.call("expand_effort", effort_id="long")
 
     assert result["turns"] == "6"
-    assert 'tokens left out; read_log(turns="6", offset=' in logs(talk)[0]
+    assert 'tokens left out; read_log(turns="6", offset=' in expanded(talk)[0]
 
 
 @pytest.mark.parametrize("asked", [("1", "2"), ("1", "1-2"), ("1-2", "2")])
@@ -121,10 +116,10 @@ def test_parts_that_one_turn_brings_back_are_one_log_after_a_change(
     talk.plan = new_plan(talk.work, "concluded")
     talk.ask("And now?")
 
-    shown = "".join(logs(talk))
+    shown = "".join(expanded(talk))
     assert talk.state.expanded["a"]["turns"] == [1, 2]
     assert (shown.count(QUESTIONS[0]), shown.count(QUESTIONS[1])) == (1, 1)
-    assert len(logs(talk)) == 1
+    assert len(expanded(talk)) == 1
 
 
 def test_a_log_that_had_to_leave_is_named(talk: Conversation) -> None:
@@ -217,7 +212,7 @@ def test_one_long_turn_is_shown_from_what_matches_on(talk: Conversation) -> None
     read = talk.call("read_log", turns="6", offset=result["offset"])
     again = talk.call("expand_effort", effort_id="long", query="AssertionError")
 
-    (log,) = logs(talk)
+    (log,) = expanded(talk)
     assert log.split("\n")[2] == f"[from offset {result['offset']} on]"
     assert log.split("\n")[3].startswith('assistant calls look_up {"key": "parser"}')
     assert "the parser fails at line 7" in log
@@ -244,7 +239,7 @@ def test_first_of_equal_matches_is_shown_and_the_others_are_named(talk: Conversa
 
     *offsets, more = result["also_matches"].split(", ")
     read = talk.call("read_log", turns="6", offset=int(offsets[0]), limit=20)
-    assert all(f"FAILED (failures={number})" in logs(talk)[0] for number in (8, 2))
+    assert all(f"FAILED (failures={number})" in expanded(talk)[0] for number in (8, 2))
     assert words_of(read["turns"][0]).strip().startswith("Ran 8 tests in 5 s\nFAILED (failures=3)")
     assert (len(offsets), more) == (4, "2 more")
 
