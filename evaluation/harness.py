@@ -226,7 +226,8 @@ def scores(point: Point, context: Context, embedder: Embedder | None) -> dict[st
     `fabricated` counts quotes that stand in no turn, kept ones and those that were dropped. A
     score without truth in the template is None, or missing.
     """
-    tokens_before, tokens_after = size(as_messages(point.turns)), size(context.messages)
+    tokens_before = count_messages(as_messages(point.turns))
+    tokens_after = count_messages(context.messages)
     text, rules = one_line(as_text(context.messages)), point.constraints
     measured: dict[str, Any] = {
         "tokens_before": tokens_before,
@@ -248,11 +249,6 @@ def scores(point: Point, context: Context, embedder: Embedder | None) -> dict[st
         salience = agreement(point.template.as_salient(quotes), truth, similarity, point.given)
         measured |= {f"salience_{name}": value for name, value in salience._asdict().items()}
     return measured
-
-
-def size(messages: Sequence[AnyMessage]) -> int:
-    """Return the tokens of messages, as OpenAI counts them."""
-    return count_messages(messages)
 
 
 class Agreement(NamedTuple):

@@ -6,7 +6,6 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 
-from ebbtide.evaluation.harness import size
 from ebbtide.evaluation.strategies import BUDGET, EbbtideAgent
 from ebbtide.evaluation.strategy_protocol import (
     StrategyInputs,
@@ -15,6 +14,7 @@ from ebbtide.evaluation.strategy_protocol import (
 )
 from ebbtide.evaluation.template import read_template, stands_in
 from ebbtide.memory.settings import Settings
+from ebbtide.memory.tokens import count_messages
 from tests.doubles import ScriptedModel
 from tests.evaluation.conversations import CHANGE, NEWER, shed
 
@@ -42,7 +42,7 @@ def test_it_compresses_in_its_own_time(tmp_path: Path) -> None:
         contexts.append(strategy.compress(point.turns))
     last = contexts[-1]
 
-    assert all(size(context.messages) < BUDGET for context in contexts)
+    assert all(count_messages(context.messages) < BUDGET for context in contexts)
     assert last.quotes
     assert last.fallbacks == 0
     assert last.through in {turn.turn_id for turn in CODING.turns}
