@@ -64,8 +64,8 @@ from .agent_state import (
 )
 from .hand_over import hand_over
 from .models import UnknownModel
-from .requests import OverBudgetError, is_summary, whole_turn
-from .sending import (
+from .other_middleware import OverBudgetError, is_summary, whole_turn
+from .request import (
     answer_schemas,
     at_last,
     call_of,

@@ -25,7 +25,7 @@ from ebbtide import (
     erase,
     transcript,
 )
-from ebbtide.graph.requests import changes
+from ebbtide.graph.other_middleware import changes
 from ebbtide.memory.tokens import REPLY_OVERHEAD
 from tests.agents import THREAD
 from tests.doubles import Changing, ScriptedModel, call

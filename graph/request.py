@@ -22,7 +22,7 @@ from ..nodes.turn.parts import AgentParts, takes_tools, unwrapped
 from ..nodes.turn.state import TurnState, updated
 from ..nodes.turn.turn import running, running_turn
 from .agent_state import check_messages, question_of
-from .requests import (
+from .other_middleware import (
     Gate,
     OverBudgetError,
     as_sent,
