@@ -17,11 +17,10 @@ from langchain_core.messages import (
     HumanMessage,
     SystemMessage,
 )
-from rapidfuzz import fuzz
 
 from ..memory.efforts import one_line
 from ..memory.questions import What
-from ..memory.salience.merge import Similarity, Table
+from ..memory.salience.merge import Similarity, Table, lexical
 from ..memory.search.embeddings import Embedder, likeness
 from ..memory.settings import Settings
 from ..memory.tokens import count_messages
@@ -205,15 +204,6 @@ class _Trial:
         self.errors.append(f"{place}: {f'{type(error).__name__}: {message}'[:_LONGEST_ERROR]}")
 
 
-def by_letters(quotes: Sequence[str], truth: Sequence[str]) -> Table:
-    """Return the similarity of texts by their letters (rapidfuzz's ratio).
-
-    >>> by_letters(["It rains"], ["It rains", "It rained"])
-    [[1.0, 0.8235294117647058]]
-    """
-    return [[fuzz.ratio(quote, sentence) / 100 for sentence in truth] for quote in quotes]
-
-
 def by_meaning(embedder: Embedder, quotes: Sequence[str], truth: Sequence[str]) -> Table:
     """Return the similarity of texts by meaning: cosines of their embeddings."""
     columns = embedder.documents(truth)
@@ -245,7 +235,7 @@ def scores(point: Point, context: Context, embedder: Embedder | None) -> dict[st
     measured["fabricated"] = len(quotes) - verbatim + dropped
     truth = point.salient(context.through)
     if truth is not None:
-        similarity = partial(by_meaning, embedder) if embedder else by_letters
+        similarity = partial(by_meaning, embedder) if embedder else lexical
         salience = agreement(point.template.as_salient(quotes), truth, similarity, point.given)
         measured |= {f"salience_{name}": value for name, value in salience._asdict().items()}
     return measured
@@ -262,7 +252,7 @@ class Agreement(NamedTuple):
 def matches(
     quotes: Sequence[str],
     truth: Sequence[str],
-    similarity: Similarity = by_letters,
+    similarity: Similarity = lexical,
     *,
     threshold: float = THRESHOLD,
 ) -> tuple[tuple[int, int], ...]:
@@ -290,7 +280,7 @@ def matches(
 def agreement(
     quotes: Sequence[str],
     truth: Sequence[str],
-    similarity: Similarity = by_letters,
+    similarity: Similarity = lexical,
     free: Sequence[str] = (),
     *,
     threshold: float = THRESHOLD,

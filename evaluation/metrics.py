@@ -12,8 +12,9 @@ from statistics import fmean
 from langchain_core.embeddings import Embeddings
 
 from ..graph.agent import choose_embedder
+from ..memory.salience.merge import lexical
 from ..memory.tokens import count
-from .harness import THRESHOLD, agreement, by_letters, by_meaning
+from .harness import THRESHOLD, agreement, by_meaning
 
 Scores = dict[str, float | None]
 """Scores by name; None where one is undefined."""
@@ -35,7 +36,7 @@ def measure_salience_accuracy(
     0.5
     """
     embedder = choose_embedder(embeddings)
-    similarity = partial(by_meaning, embedder) if embedder else by_letters
+    similarity = partial(by_meaning, embedder) if embedder else lexical
     found = agreement(extracted, ground_truth, similarity, threshold=similarity_threshold)
     return dict(found._asdict())
 
