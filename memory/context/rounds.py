@@ -53,7 +53,6 @@ _LAST_LINES = 3  # of a long result, of which one may tell how it ended
 _CONCLUDED_SHARE = 3  # one in how many tokens of the index the lines of concluded efforts may have
 _ALIKE = 16  # characters with which two arguments may begin alike; half of them stand
 _NAMED, _LOOKED_AT = 6, 18  # calls that a line for several rounds names, and among how many lines
-_EFFORTS_NAMED = 3  # concluded efforts that such a line names
 _NAME, _SUBJECT = 32, 80  # characters of such a name, and of an argument that is one
 
 _ENDED = re.compile(
@@ -455,33 +454,30 @@ def _more(form: str, places: Sequence[Offsets], at: int, **said: str) -> str:
 def _names(lines: Iterable[_Line], number: int) -> str:
     """Return what some of these lines were called for; `number` is that of all their calls."""
     names = [*dict.fromkeys(line.name for line in islice(lines, _LOOKED_AT) if line.name)][:_NAMED]
-    return _listed(names, number) or "-"
+    if others := number - len(names):
+        names.append(render("index_others", others=others))
+    return ", ".join(names) or "-"
 
 
 def _concluded_lines(
     cut: Rounds, done: Sequence[_Done], places: Sequence[Offsets], limit: int, count: TokenCounter
 ) -> list[str]:
-    """Return a line for each concluded effort, the oldest merged."""
+    """Return a line for each concluded effort, of the newest as many as fit.
+
+    The others are named by their summaries, or among the older efforts.
+    """
     efforts: dict[str, list[tuple[int, int]]] = {}
     for name, begin, end in cut.gone:
         efforts.setdefault(name, []).append((begin, min(end, len(done))))
-    names = [*efforts]
-
-    def line(some: Sequence[str]) -> str:
-        spans = [span for name in some for span in efforts[name]]
-        called = _names(_by_rank(done, spans), _calls(done, spans))
-        listed = _listed([*map(_short, some[:_EFFORTS_NAMED])], len(some))
-        return _more("index_concluded", places, spans[0][0], effort=listed, calls=called)
-
-    lines, free = list[str](), limit - (count(line(names)) if names else 0)
-    for name in reversed(names):
-        lines.append(line([name]))
-        free -= count(f"{lines[-1]}\n")
-        if free < 0:
-            lines.pop()
+    lines = list[str]()
+    for name, parts in reversed(efforts.items()):
+        called = _names(_by_rank(done, parts), _calls(done, parts))
+        line = _more("index_concluded", places, parts[0][0], effort=_short(name), calls=called)
+        limit -= count(f"{line}\n")
+        if limit < 0:
             break
-    older = names[: len(names) - len(lines)]
-    return [*([line(older)] if older else []), *reversed(lines)]
+        lines.insert(0, line)
+    return lines
 
 
 def _results(messages: Sequence[BaseMessage], at: int) -> dict[object, int]:
@@ -504,13 +500,6 @@ def _subject(args: Any) -> str:
     values = args.values() if isinstance(args, Mapping) else ()
     texts = (one_line(one) for one in values if isinstance(one, str) and len(one) <= _SUBJECT)
     return next((one for one in texts if any(map(str.isalnum, one))), "")
-
-
-def _listed(named: Sequence[str], number: int) -> str:
-    """Return some of a number of things, and how many more there are."""
-    others = number - len(named)
-    more = [render("index_others", others=others)] if others else []
-    return ", ".join([*named, *more])
 
 
 def _short(name: str) -> str:
