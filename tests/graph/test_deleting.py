@@ -9,7 +9,6 @@ from typing import Any
 import psycopg
 import pytest
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -29,7 +28,7 @@ from ebbtide.memory.archive.memories import SqlAttention
 from ebbtide.memory.turn import Session
 from tests.agents import Talk, talk
 from tests.databases import Database, Server
-from tests.doubles import call
+from tests.doubles import Keeping, call
 from tests.zipped import revealed
 
 pytestmark = pytest.mark.usefixtures("entry")
@@ -260,13 +259,6 @@ def test_a_new_thread_of_the_same_id_begins_afresh(tmp_path: Path) -> None:
             *("A new one.", "And on.")
         ]
         assert traces(tmp_path) == []
-
-
-class Keeping(InMemorySaver):
-    """A checkpointer that cannot delete anything."""
-
-    delete_thread = BaseCheckpointSaver.delete_thread
-    adelete_thread = BaseCheckpointSaver.adelete_thread
 
 
 @pytest.mark.parametrize("deleting", [session, user])

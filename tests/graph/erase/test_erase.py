@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
@@ -30,7 +29,7 @@ from ebbtide.memory.state_block import END, START
 from ebbtide.memory.turn import Session
 from ebbtide.nodes.turn.state import MemoryState
 from tests.agents import THREAD, Talk, inside, lasting, talk
-from tests.doubles import ScriptedModel, call, together
+from tests.doubles import Keeping, ScriptedModel, call, together
 from tests.zipped import revealed
 
 pytestmark = pytest.mark.usefixtures("entry")
@@ -330,13 +329,6 @@ def test_memory_checkpoints(tmp_path: Path) -> None:
     held = repr((saver.storage, saver.blobs, saver.writes))
     assert not any(text in held for text in (ANSWERED, FOUND, NOTED))
     assert len([*saver.list(THREAD)]) == 1
-
-
-class Keeping(InMemorySaver):
-    """A checkpointer that cannot delete anything."""
-
-    delete_thread = BaseCheckpointSaver.delete_thread
-    adelete_thread = BaseCheckpointSaver.adelete_thread
 
 
 def test_checkpointer_that_cannot_delete_is_named(tmp_path: Path) -> None:
