@@ -141,8 +141,8 @@ class ProtectedCore(Strategy):
         front = [FENCES.note(render("open_line", **self.goals.effort.purpose))]
         if through:
             older = tuple(item for item in self._compression.items if item.turn <= through)
-            quoted = quote(replace(self._compression, items=older), turns[0].turn_id, FENCES)
-            front += [quoted] if quoted else []
+            made = replace(self._compression, items=older)
+            front += quote(made, turns[0].turn_id, FENCES).notes
         messages: Any = [*front, *as_messages(after(turns, through))]
         return tuple(messages)
 

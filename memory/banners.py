@@ -30,8 +30,8 @@ _LINES = {
     # These belong to no single event.
     "faded": "--- Auto-collapsed effort: {effort} (inactive for {turns} turns) ---",
     "shortened": "--- Compressed effort: {effort} (turns {turns}) ---",
-    "left_out": "--- Compressed effort: {effort} (turns {turns}; {quotes} older quote{s} left out "
-    "for lack of space, read_log reads them) ---",
+    "left_out": "--- Out of view of effort: {effort} ({quotes} older quote{s} left out for lack of "
+    "space, read_log reads them) ---",
     "not_compressed": "--- Could not compress effort: {effort} (tried again later) ---",
     "anchor_cut": "--- Shortened state block: it had {tokens} tokens, the limit is {limit} ---",
     "wordless": "--- Empty answer: the model wrote only its state block ---",

@@ -210,7 +210,7 @@ MEANINGS: Mapping[str, str] = {
     "compressions": "times that an open effort was compressed",
     "fallbacks": "compressions in which rules replaced an answer of the model",
     "fabricated": "invented quotes (not in the log), which were dropped",
-    "quotes_left_out": "quotes of compressed efforts that are out of view for want of room",
+    "quotes_left_out": "quotes of compressed efforts that the newest call had no room for",
     "tokens_compressed": "tokens that compressions took out of the context",
     "searches": "calls of search_efforts",
     "searches_used": "searches with a result that this turn or the next used",
@@ -234,7 +234,7 @@ def report(stored_turns: Sequence[StoredTurn], count: TokenCounter = count_token
     turns = tuple(_turns(costs, calls))
     sent, full = sum(call.total for call in calls), sum(turn.full_history for turn in turns)
     compressed = [e["tokens"] for _, e in events if e["type"] == "compressed" and e.get("tokens")]
-    passes = {event["effort"]: event for _, event in events if event["type"] == "compressed"}
+    newest = next((event for _, event in reversed(events) if _was_sent(event)), {})
     searches = [*_searches(events)]
     is_long = bool(turns) and _is_long(costs, calls)
     return Report(
@@ -256,7 +256,7 @@ def report(stored_turns: Sequence[StoredTurn], count: TokenCounter = count_token
         compressions=kinds["compressed"],
         fallbacks=sum("fallback" in event for _, event in events),
         fabricated=sum(event.get("fabricated", 0) for _, event in events),
-        quotes_left_out=sum(last.get("left_out", 0) for last in passes.values()),
+        quotes_left_out=sum(newest.get("left_out", {}).get("quotes", {}).values()),
         tokens_compressed=sum(size["before"] - size["after"] for size in compressed),
         searches=len(searches),
         searches_used=sum(searches),

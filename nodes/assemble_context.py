@@ -47,9 +47,14 @@ def assembled(
     context = assemble(work, parts.opening(work.run.settings))
     efforts = with_unsent(work, context.plan)
     unseen, earlier = work.application.left_out, state.get("context_report", {}).get("left_out", {})
+    lines = list[str]()
     if unseen and len(unseen) != earlier.get("application"):
-        line = banner_of("application_left_out", turns=len(unseen), efforts=unseen[::-1])
-        efforts = replace(efforts, banners=(*efforts.banners, line))
+        lines.append(banner_of("application_left_out", turns=len(unseen), efforts=unseen[::-1]))
+    for name, left in context.left_out.get("quotes", {}).items():
+        if left != earlier.get("quotes", {}).get(name):
+            lines.append(banner_of("left_out", effort=name, quotes=left))
+    if lines:
+        efforts = replace(efforts, banners=(*efforts.banners, *lines))
     shown = copied(context.messages)
     messages = completed(parts.archive, work.view.session, shown, state["messages"])
     told = streamed_update(work.efforts, efforts, runtime) if efforts != work.efforts else {}

@@ -112,16 +112,13 @@ def _stored(work: Turn, due: Due, step: Compressed, costs: Sequence[QuestionCost
         _log.warning("%r: the background stays as it was: %s", effort, step.told["failed"])
     if "fallback" in step.told:
         _log.warning("%r: only its core is quoted: %s", effort, step.told["fallback"])
-    left_out = len(made.left_out)
     counts = {
         "fallback": "fallback" in step.told,
         "fabricated": sum(quote["verdict"] == "fabricated" for quote in step.told["quotes"]),
-        "left_out": left_out,
     }
     event = {"type": "compressed", "effort": effort, "turn": made.turn, "through": made.through}
     event |= {"method": made.method, "tokens": tokens}
     event |= {name: value for name, value in counts.items() if value}
     turns = span(next(iter(view.log_turns(effort)), made.through), made.through)
-    kind = "left_out" if left_out else "shortened"
-    line = banner_of(kind, effort=effort, turns=turns, quotes=left_out)
+    line = banner_of("shortened", effort=effort, turns=turns)
     return work.put(happened(work.efforts, event, line))

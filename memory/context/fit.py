@@ -33,7 +33,7 @@ from .budget import (
 from .changes import WHOLE_RESULTS, is_edited, new_plan
 from .forms import has_long_results
 from .plan import Plan, Rounds
-from .render import Parts, parts_of
+from .render import Parts, parts_of, quotes_of
 from .rounds import (
     before_newest,
     begins,
@@ -163,6 +163,8 @@ def _omissions(work: Turn, plan: Plan) -> dict[str, Any]:
         for name, turn in plan.quotes.items():
             compression, log = work.view.compression(name, turn), work.view.log_turns(name)
             compressed[name] = span(log[0], compression.through) if compression and log else ""
+        left = {name: one.left_out for name, one in quotes_of(work, plan).items() if one.left_out}
+        omissions |= {"quotes": left} if left else {}
     return omissions
 
 

@@ -1,9 +1,10 @@
 """Quotes in the context: what stands for compressed turns, and logs that are brought back."""
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import NamedTuple
 
 from langchain_core.messages import BaseMessage
 
@@ -13,7 +14,7 @@ from ..efforts import one_line
 from ..fences import Fences
 from ..names import parted, ranges, span, turns_named
 from ..search.passages import best_pieces
-from ..tokens import TokenCounter, count_message, cut_marked, fit
+from ..tokens import TokenCounter, count_messages, cut_marked, fit
 from ..transcript import INDENT, log_text, offset_at, offsets, rendered, speaker_at, transcript
 from ..turn import StoredTurn
 
@@ -27,27 +28,39 @@ _TURNS_NAMED = 60  # characters of a list of turns; a longer one becomes one ran
 _LEAST_BACKGROUND = 24  # tokens of the shortest background that says something
 
 
+class Quotes(NamedTuple):
+    """What stands for compressed turns: a note, if there is room, and what that leaves out.
+
+    `left_out` quotes are out of view. A `bare` note shows no quote, and no background.
+    """
+
+    notes: tuple[BaseMessage, ...]
+    left_out: int
+    bare: bool
+
+
 def quote(
     compression: Compression,
     first: int,
     fences: Fences,
     limit: int | None = None,
     goal: str = "",
-) -> BaseMessage | None:
-    """Return the note that stands for the compressed turns from `first` on; None if nothing fits.
+) -> Quotes:
+    """Return the note that stands for the compressed turns from `first` on.
 
     Within `limit` tokens the oldest items that are not about the goal leave first, constraints
-    last, and the background is cut.
+    last, and the background is cut. Where nothing fits, the note is bare, however long that is.
     """
-    note, count = partial(_note, compression, first, fences), fences.count
-    everything = note(compression.current, compression.background)
-    if limit is None or count_message(everything, count) <= limit:
+    count = fences.count
+    everything = _quotes(compression, first, fences, compression.current, compression.background)
+    if limit is None or count_messages(everything.notes, count) <= limit:
         return everything
-    room = limit - count_message(note((), ""), count)
+    least = _quotes(compression, first, fences, (), "")
+    room = limit - count_messages(least.notes, count)
     share_of_background = int(_BACKGROUND_SHARE * room)
     reserved = min(count(compression.background), share_of_background)
     reserved = reserved if share_of_background >= _LEAST_BACKGROUND else 0
-    for share in _ITEM_SHARES:
+    for share in _ITEM_SHARES if room > 0 else ():
         most = int((room - reserved) * share)
         items = capped(compression.current, most, partial(line_tokens, count), goal)
         free = room - sum(line_tokens(count, item.quote) for item in items)
@@ -56,10 +69,10 @@ def quote(
             enough = free >= _LEAST_BACKGROUND
             background = cut_marked(background, free, count) if enough else ""
         for text in (background, ""):
-            fitting = note(items, text)
-            if (items or text or compression.current) and count_message(fitting, count) <= limit:
+            fitting = _quotes(compression, first, fences, items, text)
+            if count_messages(fitting.notes, count) <= limit:
                 return fitting
-    return None
+    return least
 
 
 def line_tokens(count: TokenCounter, quote: str) -> int:
@@ -76,12 +89,13 @@ def marked_lines(quote: str) -> str:
     return "\n| ".join(quote.splitlines())
 
 
-def _note(
+def _quotes(
     compression: Compression, first: int, fences: Fences, items: Sequence[Item], background: str
-) -> BaseMessage:
+) -> Quotes:
     """Return items by kind, each kind in the order of its turns, then the background.
 
     The background is one line, as injected text could make a model write lines that look like ours.
+    The last line says how many quotes are not among the items, and how to read them.
     """
     kinds, lines = [*Kind], []
     for item in sorted(items, key=lambda item: (kinds.index(item.kind), item.turn)):
@@ -92,19 +106,14 @@ def _note(
             speaker = ", " + render("in_the_models_words")
         lines.append(f"{kind}, turn {item.turn}{speaker}: {marked_lines(item.quote)}")
     lines += [f"background: {one_line(background)}"] if background else []
-    lines += _left_out(compression, items)
-    turns = span(first, compression.through)
-    place = {"effort": compression.effort, "turns": turns_named(turns)}
-    return fences.note(render("compressed", **place, quote="\n".join(lines)))
-
-
-def _left_out(compression: Compression, items: Sequence[Item]) -> Iterator[str]:
-    """Yield a line that says how many quotes are not among `items`, and how to read them."""
     cut = [item.turn for item in compression.current if item not in items]
-    if turns := sorted([*compression.left_out, *cut]):
-        named = ranges([*dict.fromkeys(turns)])
-        named = named if len(named) <= _TURNS_NAMED else span(turns[0], turns[-1])
-        yield render("quotes_left_out", quotes=len(turns), turns=named)
+    if left := sorted([*compression.left_out, *cut]):
+        named = ranges([*dict.fromkeys(left)])
+        named = named if len(named) <= _TURNS_NAMED else span(left[0], left[-1])
+        lines.append(render("quotes_left_out", quotes=len(left), turns=named))
+    place = {"effort": compression.effort, "turns": turns_named(span(first, compression.through))}
+    note = fences.note(render("compressed", **place, quote="\n".join(lines)))
+    return Quotes((note,), len(left), bare=not (items or background))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """The plan as messages: which parts the context has, and in which order."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain, pairwise
 from math import inf
 from typing import TypeAlias
@@ -16,11 +17,11 @@ from ..names import is_qualified, numbers, span, turns_named
 from ..running_turn import Turn
 from ..spans import kept
 from ..state_block import limited, rendered_fields
-from ..tokens import count_message, cut_marked
+from ..tokens import count_message, count_messages, cut_marked
 from ..turn import Event, StoredTurn
 from .budget import GOAL_TOKENS, SHARES, Part, log_limit, part_limit, quotes_limit, size
 from .plan import Plan
-from .quotes import log_quote, quote
+from .quotes import Quotes, log_quote, quote
 from .summaries import summary_lines, summary_notes
 from .turn_parts import anchor_of, committed_parts, log_begin, quoted_log, turn_parts
 
@@ -36,8 +37,9 @@ def parts_of(work: Turn, plan: Plan) -> Parts:
     parts: list[Part] = []
     if plan.summaries or plan.older or plan.unnamed:
         parts += _summaries(work, plan)
-    if plan.quotes:
-        parts += _quotes(work, plan)
+    quotes = quotes_of(work, plan)
+    if notes := [*chain(*(quotes[name].notes for name in plan.quotes if name in quotes))]:
+        parts.append(Part.of("quotes", notes, work.run.count))
     if plan.after_turn or plan.open or plan.logs:
         past = [turn for turn in work.view.past.turns(plan.turns) if turn.status != "erased"]
         names = [*dict.fromkeys(filter(None, map(_effort_of, past)))]
@@ -80,23 +82,32 @@ def _summaries(work: Turn, plan: Plan) -> Iterator[Part]:
         yield Part.of("memory", summaries, work.run.count)
 
 
-def _quotes(work: Turn, plan: Plan) -> Iterator[Part]:
-    """Yield the quotes of compressed efforts that fit; those of the newest take tokens first."""
+def quotes_of(work: Turn, plan: Plan) -> Mapping[str, Quotes]:
+    """Return what stands for the compressed turns of open efforts.
+
+    Each keeps at least a bare note, as long as that fits; the newest take tokens for quotes first.
+    """
+    if not plan.quotes:
+        return {}
     anchor = anchor_of(work, plan) if work.run.settings.anchor != "off" else {}
     block = _state_block(work, plan, anchor).tokens if anchor else 0
-    limit = quotes_limit(plan.room_or(work.room), block)
-    quotes: dict[str, BaseMessage] = {}
+    limit, count = quotes_limit(plan.room_or(work.room), block), work.run.count
     goals = {effort.id: effort.goal for effort in _known(work, plan, [*plan.quotes])}
+    forms: dict[str, Callable[[int], Quotes]] = {}
     for name in [name for name in reversed(plan.open) if name in plan.quotes]:
-        compression = work.view.compression(name, plan.quotes[name])
-        first = next(iter(work.view.log_turns(name)), 1)
-        message = compression and quote(compression, first, work.fences, limit, goals.get(name, ""))
-        if message:
-            quotes[name] = message
-            limit -= count_message(message, work.run.count)
-    if quotes:
-        in_order = [quotes[name] for name in plan.quotes if name in quotes]
-        yield Part.of("quotes", in_order, work.run.count)
+        if compression := work.view.compression(name, plan.quotes[name]):
+            first = next(iter(work.view.log_turns(name)), 1)
+            goal = goals.get(name, "")
+            forms[name] = partial(quote, compression, first, work.fences, goal=goal)
+    least = {name: count_messages(form(0).notes, count) for name, form in forms.items()}
+    reserved, quotes = sum(least.values()), dict[str, Quotes]()
+    for name, form in forms.items():
+        reserved -= least[name]
+        shown = form(max(0, limit - reserved))
+        fits = count_messages(shown.notes, count) <= limit
+        quotes[name] = shown if fits else shown._replace(notes=())
+        limit -= count_messages(quotes[name].notes, count)
+    return quotes
 
 
 def _known(work: Turn, plan: Plan, names: Sequence[str]) -> tuple[Effort, ...]:

@@ -23,7 +23,7 @@ from ..errors import AnswerError
 from ..questions import Asks
 from ..running_turn import Turn
 from ..state_block import rendered_fields
-from ..tokens import count_message
+from ..tokens import count_message, count_messages
 from ..turn import Event, StoredTurn
 from .core import Goals, core
 from .extract import Asking, Previous, background, extract, readable_at_once
@@ -180,9 +180,8 @@ def leaving(sizes: Sequence[int], recent: int, *, low: float, least: float) -> i
 
 
 def quote_tokens(work: Turn, compression: Compression) -> int:
-    """Return the tokens of the note that stands for compressed turns, 0 if there is none."""
-    message = quote(compression, 1, work.fences)
-    return count_message(message, work.run.count) if message else 0
+    """Return the tokens of the note that stands for compressed turns."""
+    return count_messages(quote(compression, 1, work.fences).notes, work.run.count)
 
 
 def _due(work: Turn, effort: Effort, next_turn: int) -> Due | None:

@@ -128,6 +128,13 @@ class Reference(TypedDict):
 
 
 @with_config(ConfigDict(strict=True, extra="allow"))
+class _LeftOut(TypedDict, total=False):
+    """What a prompt leaves out: among others how many quotes of which effort."""
+
+    quotes: dict[str, int]
+
+
+@with_config(ConfigDict(strict=True, extra="allow"))
 class _ReportFields(TypedDict, total=False):
     """The figures of the last prompt's report that nodes read, in tokens."""
 
@@ -136,7 +143,7 @@ class _ReportFields(TypedDict, total=False):
     tokens: Required[dict[str, Annotated[int, Field(ge=0)]]]
     application: Annotated[int, Field(ge=0)]
     changed: dict[str, Any]
-    left_out: dict[str, Any]
+    left_out: _LeftOut
 
 
 _REPORT = TypeAdapter(_ReportFields)

@@ -299,21 +299,32 @@ def test_compression_survives_closing_and_reopening(tmp_path: Path) -> None:
     assert RULE in recalled(talked(here, turns=2).sent)
 
 
-def test_what_leaves_is_named(tmp_path: Path) -> None:
-    """04, What leaves is named: block, banner and metric say one number for sixty rules."""
+@pytest.mark.parametrize(("names", "budget"), [(["shop"], 4_000), (["shop", "print"], 5_600)])
+def test_what_leaves_is_named(tmp_path: Path, names: list[str], budget: int) -> None:
+    """04, What leaves is named: block, banner and metric say one number for each effort's rules."""
     rules = [f"The limit of queue {n} must be {n * 10} orders a minute." for n in range(60)]
-    settings = Settings(context_budget=4_000)
+    settings = Settings(context_budget=budget)
     here = begun(tmp_path, quoting(*rules, kind="constraint"), settings=settings)
-    groups = [" ".join(rules[at : at + 10]) for at in range(0, 60, 10)]
+    groups, turns = [" ".join(rules[at : at + 10]) for at in range(0, 60, 10)], list[Said]()
+    for number, name in enumerate(names):
+        if number:
+            here.use("open_effort", name=name, goal=GOAL)
+        own = groups[number :: len(names)]
+        turns += [talked(here, one, turns=1) for one in (*own, *[""] * 8)]
 
-    turns = [talked(here, one, turns=1) for one in (*groups, *[""] * 8)]
-    last = next(one for one in reversed(turns) if "left out" in str(one.memory["banners"]))
-
-    gone = [rule for rule in rules if rule not in last.sent.text]
-    said = re.sub("|".join(rules), "", recalled(last.sent))
-    assert re.search(rf"\b{len(gone)} older quotes", said)
-    assert f"{len(gone)} older quotes" in str(last.memory["banners"])
+    gone = [rule for rule in rules if rule not in turns[-1].sent.text]
+    said = re.sub("|".join(rules), "", recalled(turns[-1].sent))
+    numbers = [*map(int, re.findall(r"(\d+) older quotes", said))]
+    assert len(numbers) == len(re.findall(r"of the effort \"\w+\", compressed", said)) == len(names)
+    banners = "\n".join(line for one in turns for line in one.memory["banners"])
+    told = dict(re.findall(r"Out of view of effort: (\w+) \((\d+) older quotes", banners))
+    assert sorted(numbers) == sorted(map(int, told.values()))
+    assert sum(numbers) == len(gone)
     assert commands.stats(here.talk.agent, here.config).quotes_left_out == len(gone)
+
+    for name in names:
+        here.use("close_effort", effort_id=name)
+    assert commands.stats(here.talk.agent, here.config).quotes_left_out == 0
 
 
 @pytest.mark.parametrize(

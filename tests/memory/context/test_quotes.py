@@ -8,7 +8,7 @@ import pytest
 from ebbtide.memory.compressions import Compression, Item, Kind
 from ebbtide.memory.context.quotes import quote
 from ebbtide.memory.messages import text
-from ebbtide.memory.tokens import count_message
+from ebbtide.memory.tokens import count_messages
 from tests.memory.conversations import FENCES, count_words
 
 RULE = Item(Kind.CONSTRAINT, "Never delete an order.", 2)
@@ -19,9 +19,9 @@ MADE = Compression("shop", 9, 6, (RULE, OLD, FORGED, NEW), "They moved the shop.
 
 
 def shown(limit: int | None = None, made: Compression = MADE) -> str:
-    """Return the quote within a limit, empty if there is none."""
-    message = quote(made, 1, FENCES, limit)
-    return text(message) if message else ""
+    """Return the note within a limit."""
+    (note,) = quote(made, 1, FENCES, limit).notes
+    return text(note)
 
 
 def test_constraints_come_first_then_the_order_of_turns() -> None:
@@ -61,11 +61,12 @@ def test_what_the_model_wrote_down_is_named_so() -> None:
 @pytest.mark.parametrize("limit", [40, 60, 95])
 def test_within_a_limit_constraints_stay_longest(limit: int) -> None:
     """It never has more tokens; facts leave before the constraint."""
-    message = quote(MADE, 1, FENCES, limit)
+    quotes = quote(MADE, 1, FENCES, limit)
 
-    said = text(message) if message else ""
-    assert message is None or count_message(message, count_words) <= limit
+    said = text(quotes.notes[0])
+    assert quotes.bare or count_messages(quotes.notes, count_words) <= limit
     assert RULE.quote in said or NEW.quote not in said
+    assert quotes.left_out == sum(one not in said for one in (RULE.quote, "It said:", NEW.quote))
 
 
 def test_quotes_that_have_no_room_are_counted() -> None:
@@ -80,11 +81,7 @@ def test_quotes_that_have_no_room_are_counted() -> None:
 def test_quotes_that_left_before_are_counted_too() -> None:
     """Those of the compression and those that have no room here are one number."""
     before = replace(MADE, left_out=(1, 1, 2))
-    everything, cut = (quote(before, 1, FENCES, limit) for limit in (None, 90))
+    everything, cut = (shown(limit, before) for limit in (None, 90))
 
-    assert everything
-    assert cut
-    assert '3 older quotes are out of view for want of room; read_log(turns="1-2")' in text(
-        everything
-    )
-    assert re.search(r"[45] older quotes .*turns=\"1-", text(cut))
+    assert '3 older quotes are out of view for want of room; read_log(turns="1-2")' in everything
+    assert re.search(r"[45] older quotes .*turns=\"1-", cut)
