@@ -10,6 +10,7 @@ from langchain_core.messages import BaseMessage
 from ...prompts.loader import render
 from ..context.budget import GOAL_TOKENS, log_limit, part_limit
 from ..context.changes import fitting_turns
+from ..context.render import quotes_of
 from ..efforts import Effort, Efforts, as_shown, happened, within_limit
 from ..errors import AnswerError, ToolError
 from ..messages import call_id, calls
@@ -209,7 +210,9 @@ def _is_represented(work: Turn, effort: str) -> bool:
     plan, turns, through = work.plan, work.view.log_turns(effort), 0
     if plan is None:
         return not turns
-    if effort in plan.quotes and (made := work.view.compression(effort, plan.quotes[effort])):
+    quotes = quotes_of(work, plan).get(effort)
+    made = work.view.compression(effort, plan.quotes.get(effort))
+    if made and quotes and not quotes.bare:
         through = made.through
     logged = numbers(plan.logs.get(effort, ""))
     return all(turn <= through or turn in logged or plan.shows(turn) for turn in turns)

@@ -4,7 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from ebbtide.memory.compressions import Compression, Item, Kind
+from ebbtide.memory.context.plan import Plan
 from tests.memory.conversations import LONG_ENOUGH, Conversation, call
+from tests.memory.turns import put_compression
 
 
 @pytest.fixture
@@ -70,3 +73,18 @@ def test_summaries_over_the_limit_leave_the_context(talk: Conversation) -> None:
     assert talk.state.summaries == {"b": {"last_referenced_turn": 3}}
     assert talk.banners[-1] == "--- Evicted effort: a (kept in the archive) ---"
     assert talk.work.find("a").summary == "It works now."
+
+
+@pytest.mark.parametrize(("quote", "asked"), [("It fails.", 0), ("fails " * 500, 1)])
+def test_a_compression_of_which_nothing_is_shown(
+    talk: Conversation, quote: str, asked: int
+) -> None:
+    """The line that names what left does not stand for a log: it is summarised."""
+    talk.set(context_budget=2_000)
+    made = Compression("a", talk.tip.turn, 1, (Item(Kind.FACT, quote, 1),))
+    put_compression(talk.archive, talk.tip, made, talk.session)
+    talk.plan = Plan(talk.tip.turn, (2,), open=("a", "b"), quotes={"a": made.turn})
+
+    talk.call("close_effort", effort_id="a", summary="It works.")
+
+    assert len(talk.requests) == asked
