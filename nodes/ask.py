@@ -160,6 +160,8 @@ async def adrive(
 
 def _in_time(ask: Callable[[], Any], until: float) -> Any:
     """Return what a call in a thread of its own returns, or raise `LateError`."""
+    if monotonic() >= until:
+        raise LateError(_LATE)
     answer: Future[Any] = Future()
 
     def run() -> None:
@@ -176,6 +178,9 @@ def _in_time(ask: Callable[[], Any], until: float) -> Any:
 
 async def _ain_time(ask: Coroutine[Any, Any, Any], until: float) -> Any:
     """Return what a call returns, or cancel it and raise `LateError`."""
+    if monotonic() >= until:
+        ask.close()
+        raise LateError(_LATE)
     call = asyncio.ensure_future(ask)
     call.add_done_callback(lambda call: call.cancelled() or call.exception())
     try:

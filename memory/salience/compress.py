@@ -302,7 +302,7 @@ def compress(
         try:
             text = yield from background(due.effort, turns, previous, asking)
             new, report = replace(new, background=text), {**report, "background": text}
-        except AnswerError as error:
+        except (AnswerError, TimeoutError) as error:
             report["failed"] = str(error)
             # A stale background is due again, in the next turn.
             new = replace(new, stale=old.stale)
@@ -343,7 +343,7 @@ def choose(
     so_far = Previous(old.background, tuple(item.quote for item in kept))
     try:
         answer = yield from extract(effort, turns, so_far, asking)
-    except AnswerError as error:
+    except (AnswerError, TimeoutError) as error:
         return replace(by_rules(goals, turns, asking), fallback=str(error))
     gone = (item.quote for item in old.items if item.superseded_by)
     known = (effort.goal, *effort.constraints, *gone)

@@ -6,6 +6,7 @@ Page 04, "How" and "Failure"; the source is strategy-h.
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
@@ -223,6 +224,28 @@ def test_background_that_fails(tmp_path: Path) -> None:
 
     assert RULE in recalled(last.sent)
     assert commands.stats(here.talk.agent, here.config).compressions > 0
+
+
+@pytest.mark.parametrize("late", ["extraction", "background"])
+def test_pass_that_takes_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: str
+) -> None:
+    """04, Failure: rules stand in for late quotes; a late background leaves the quotes standing."""
+    monkeypatch.setattr("ebbtide.nodes.compress.SECONDS", 1.0)
+
+    def slow(_: Sequence[BaseMessage]) -> str:
+        sleep(2)
+        return BACKGROUND
+
+    model = ScriptedModel(answers=slow)
+    extraction = slow if late == "extraction" else quoting(RULE, kind="constraint")
+    here = begun(tmp_path, extraction, compression_model=model)
+
+    last = talked(here, RULE)
+
+    found = commands.stats(here.talk.agent, here.config)
+    assert RULE in recalled(last.sent)
+    assert (found.compressions > 0, found.fallbacks > 0) == (True, late == "extraction")
 
 
 @pytest.mark.usefixtures("impatient")
