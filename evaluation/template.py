@@ -293,8 +293,8 @@ def stands_in(quote: str, turns: Sequence[TemplateTurn]) -> bool:
     """Tell whether a quote stands word for word in one of the turns, white space aside."""
     outputs = [turn.tool_call.output for turn in turns if turn.tool_call]
     texts = (*(turn.content for turn in turns), *outputs)
-    words = one_line(quote).removesuffix(CUT).rstrip()
-    return any(words in one_line(text) for text in texts)
+    parts = [part.strip() for part in one_line(quote).split(CUT)]
+    return any(all(part in one_line(text) for part in parts) for text in texts)
 
 
 def _check(field: str, sentences: Iterable[str], turns: Sequence[TemplateTurn]) -> None:

@@ -14,7 +14,7 @@ DONE = "done"
 """In place of a key, the mark of an item that matters no longer, though none took its place."""
 
 CUT = "[…]"
-"""The end of a quote that is cut."""
+"""The mark between head and end of a quote that is cut."""
 
 Method: TypeAlias = Literal["salience", "protected-core"]
 """How the items of a compression were chosen: by a model, or by rules."""

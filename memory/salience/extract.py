@@ -22,8 +22,9 @@ from ..fences import Fences
 from ..messages import calls, text
 from ..metrics import without_calls
 from ..questions import LOG_TOKENS, Asks, Question
+from ..search.terms import CJK
 from ..state_block import as_users_see
-from ..tokens import TokenCounter, cut_at_sentence
+from ..tokens import TokenCounter, cut_at_sentence, fit_end
 from ..tool_names import MEMORY_TOOLS
 from ..transcript import in_parts, transcript
 from ..turn import StoredTurn
@@ -42,6 +43,7 @@ MOST_QUOTED = 1_500
 """Tokens of the kept quotes that a model is shown where nothing else limits them."""
 
 _LONGEST_SHARE = 0.25  # the fraction of the tokens of all quotes that one may have; else it is cut
+_HEAD_SHARE = 2 / 3  # the fraction of a quote that is cut which its head may have
 _EXTRACTION = 2_000  # tokens of its answer: all quotes above, a background and their JSON fit
 
 BACKGROUND = 500
@@ -57,6 +59,15 @@ _NUMBER = re.compile(r"\D{0,8}(\d{1,6})(?:\.0*)?\D?")
 
 _NOTHING = frozenset(["", "none", "nothing", "null", "n/a"])
 """What models quote where there is nothing to quote."""
+
+
+_LETTER = f"[^\\W{CJK}]"  # a letter or digit of a script with spaces between words
+
+EDGE = re.compile(rf"(?:(?<!{_LETTER})|(?!{_LETTER}))(?!(?<=\d)[.,:]\d|(?<=\d[.,:])\d)")
+"""A place between two characters that is inside no word and no number.
+
+Compiled once: as part of a pattern for each quote it took 3 ms.
+"""
 
 
 def quotable(turn: StoredTurn) -> tuple[BaseMessage, ...]:
@@ -186,16 +197,23 @@ class Asking:
     at_once: bool = False
 
     def cut(self, quote: str) -> str:
-        """Return a quote, or the longest beginning of it that may be kept, with a mark.
+        """Return a quote, or as much of its head and its end as may be kept, with a mark between.
 
-        >>> Asking(0, Fences("", lambda text: len(text.split())), 12).cut("It rains. It snows.")
-        'It rains. […]'
+        >>> Asking(0, Fences("", lambda text: len(text.split())), 16).cut("It rains. It snows now.")
+        'It rains. […] now.'
         """
         limit, count = int(_LONGEST_SHARE * self.quotes), self.fences.count
         if count(quote) <= limit:
             return quote
-        cut = cut_at_sentence(quote, limit - count(f" {CUT}"), count)
-        return f"{cut if quote.startswith(cut) else cut.removesuffix('…')} {CUT}"
+        quote, room = quote.strip(), limit - count(f" {CUT} ")
+        head = cut_at_sentence(quote, int(_HEAD_SHARE * room), count)
+        head = head if quote.startswith(head) else head.removesuffix("…")
+        rest = quote[len(head) :]
+        begin = fit_end(rest, room - count(head), count)
+        begin = next(at for at in range(begin, len(rest) + 1) if EDGE.match(rest, at))
+        # A quote that is kept may have been cut before.
+        head, end = head.partition(CUT)[0].rstrip(), rest[begin:].rpartition(CUT)[2].strip()
+        return f"{head} {CUT} {end}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,10 @@ from sqlalchemy.util import memoized_property
 from ..compressions import CUT, Item, Kind, role
 from ..efforts import one_line
 from ..messages import text as text_of
-from ..search.terms import CJK, terms
-from ..tokens import cut_at_sentence
+from ..search.terms import terms
 from ..transcript import cleaned, speaker
 from ..turn import StoredTurn
-from .extract import Extracted, quotable
+from .extract import EDGE, Extracted, quotable
 
 SENTENCE_END = re.compile(
     r"(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\betc\.)(?<!\bvs\.)(?<!\bcf\.)"
@@ -25,15 +24,7 @@ SENTENCE_END = re.compile(
 """Ends of sentences and lines; a full stop after an abbreviation is none."""
 
 _NEIGHBOUR = 200
-"""Characters of the sentence before that a quote may get, so that a cut leaves the quote itself."""
-
-_LETTER = f"[^\\W{CJK}]"  # a letter or digit of a script with spaces between words
-
-_EDGE = re.compile(rf"(?:(?<!{_LETTER})|(?!{_LETTER}))(?!(?<=\d)[.,:]\d|(?<=\d[.,:])\d)")
-"""A place between two characters that is inside no word and no number.
-
-Compiled once: as part of a pattern for each quote it took 3 ms.
-"""
+"""Characters of a neighbour sentence that a quote may get, so that a cut leaves the quote."""
 
 _PRONOUNS = re.compile(
     r"\b(?:that|this|these|those|it|they|them|he|she|him|her|ones?|both|same|so)\b", re.IGNORECASE
@@ -48,9 +39,10 @@ _FIRST = ("tool", "", "assistant", "record", "user")
 _LEAST_ALIKE = 90.0  # how alike a quote and its source must be, as rapidfuzz's ratio, 0-100
 
 _SEARCH_LENGTH = 800
-"""Characters of a quote that are compared with sources; of a longer one only whole sentences."""
+"""Characters of a quote that are compared with sources; of a longer one half at each end."""
 
 _SLACK = 12  # characters by which the ends of a near miss may be moved to where words end
+_SLACK_SHARE = 10  # or this part of a long one: as much may be missing from what is so alike
 
 _LABEL = re.compile(
     r"(?:\[turn \d+\] ?)?(?:user|assistant|system|tool)(?: \([^()\n]+\)| [\w.-]+)?: ?",
@@ -72,6 +64,12 @@ class Source:
     turn: int
     words: str
     speaker: str = ""
+    kept: bool = False
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it is a kept quote that was cut."""
+        return self.kept and CUT in self.words
 
     @memoized_property
     def folded(self) -> str:
@@ -102,7 +100,7 @@ def verify(
     """Look for quotes in the turns that they are from, and in the quotes `kept` so far.
 
     An item is a part of one message, unchanged but for white space: a near miss becomes the words
-    of its source. A quote that says nothing alone carries the sentence before. Words of a tool's
+    of its source. A quote that says nothing alone carries a neighbour sentence. Words of a tool's
     output only are no goal, constraint or decision. An item is `cut` if it is too long. A quote of
     what is kept, or of a `known` text, is confirmed.
 
@@ -111,7 +109,7 @@ def verify(
     >>> verdict.verdict, verdict.item.quote, verdict.item.turn
     ('verbatim', 'Port 8443 is ours', 3)
     """
-    older = (Source(item.turn, item.quote, item.speaker) for item in kept)
+    older = (Source(item.turn, item.quote, item.speaker, kept=True) for item in kept)
     log = (
         Source(
             turn.number,
@@ -172,62 +170,80 @@ def _exact(quote: str, turn: int | None, sources: Sequence[Source]) -> tuple[Sou
 def _whole_words(words: re.Pattern[str], text: str) -> re.Match[str] | None:
     """Return the first place of a pattern that begins and ends inside no word and no number."""
     hit = words.search(text)
-    while hit and not all(_EDGE.match(text, at) for at in hit.span()):
+    while hit and not all(EDGE.match(text, at) for at in hit.span()):
         hit = words.search(text, hit.start() + 1)
     return hit
 
 
 def _cut_before(quote: str, sources: Sequence[Source]) -> tuple[Source, str] | None:
-    """Return the kept quote that is the beginning of this one, cut."""
-    cut = (source for source in sources if source.folded.endswith(CUT))
-    begins = (one for one in cut if quote.startswith(one.folded.removesuffix(CUT).rstrip()))
-    return next(((source, source.words) for source in begins), None)
+    """Return the kept quote that has the head and the end of this one."""
+    for source in sources:
+        head, _, end = map(str.strip, source.folded.partition(CUT))
+        if source.is_cut and head and quote.startswith(head) and quote.endswith(end):
+            return source, source.words
+    return None
 
 
 def _near(quote: str, turn: int | None, sources: Sequence[Source]) -> tuple[Source, str] | None:
     """Return what is most like a quote; of several places the one in `turn`, else the newest.
 
-    Of a long quote only the beginning is found, which then ends in a mark.
+    Of a long quote head and end are looked for, in one source, whose words between them count.
     """
-    query = cut_at_sentence(quote, _SEARCH_LENGTH, len)
+    half = _SEARCH_LENGTH // 2
+    ends = [quote] if len(quote) <= _SEARCH_LENGTH else [quote[:half], quote[-half:]]
     hits: list[tuple[float, bool, int, int, int]] = []
     for number, source in enumerate(sources):
-        aligned = fuzz.partial_ratio_alignment(query, source.folded, score_cutoff=_LEAST_ALIKE)
-        if aligned is None:
-            continue
-        start, end = _to_words(query, source.folded, aligned.dest_start, aligned.dest_end)
-        score = fuzz.ratio(query, source.folded[start:end])
-        if score >= _LEAST_ALIKE:
-            hits.append((score, source.turn == turn, number, start, end))
+        places = [_alike(end, source.folded) for end in ends]
+        scores, starts, stops = zip(*(place or (0.0, 0, 0) for place in places), strict=True)
+        is_whole = 0 < stops[-1] - starts[0] <= 2 * len(quote)
+        if min(scores) and is_whole:
+            hits.append((min(scores), source.turn == turn, number, starts[0], stops[-1]))
     if not hits:
         return None
     *_, number, start, end = max(hits)
     source = sources[number]
-    if source.folded.endswith(CUT):  # a kept quote, which is kept as it is
+    if source.is_cut:  # a kept quote, which is kept as it is
         return source, source.words
-    words = _with_neighbour(source.folded, start, end)
-    return source, words if len(query) >= len(quote) else f"{words} {CUT}"
+    return source, _with_neighbour(source.folded, start, end)
+
+
+def _alike(query: str, text: str) -> tuple[float, int, int] | None:
+    """Return how much the words of a text that are most like a query are so, and their place."""
+    aligned = fuzz.partial_ratio_alignment(query, text, score_cutoff=_LEAST_ALIKE)
+    if aligned is None:
+        return None
+    start, end = _to_words(query, text, aligned.dest_start, aligned.dest_end)
+    score = fuzz.ratio(query, text[start:end])
+    return (score, start, end) if score >= _LEAST_ALIKE else None
 
 
 def _to_words(quote: str, text: str, start: int, end: int) -> tuple[int, int]:
     """Move both ends to boundaries of words, so that the text between is most like the quote."""
 
     def best(low: int, high: int, piece: Callable[[int], str], default: int) -> int:
-        boundaries = [at for at in range(low, high + 1) if _EDGE.match(text, at)]
+        boundaries = [at for at in range(low, high + 1) if EDGE.match(text, at)]
         return max(boundaries, key=lambda at: fuzz.ratio(quote, piece(at)), default=default)
 
-    high = min(len(text), end + _SLACK)
-    end = best(max(start + 1, end - _SLACK), high, lambda at: text[start:at], end)
-    low = max(0, start - _SLACK)
-    return best(low, min(end - 1, start + _SLACK), lambda at: text[at:end], start), end
+    slack = max(_SLACK, len(quote) // _SLACK_SHARE)
+    high = min(len(text), end + slack)
+    end = best(max(start + 1, end - slack), high, lambda at: text[start:at], end)
+    low = max(0, start - slack)
+    return best(low, min(end - 1, start + slack), lambda at: text[at:end], start), end
 
 
 def _with_neighbour(text: str, start: int, end: int) -> str:
-    """Return the words between two places, with the sentence before if alone they say nothing."""
+    """Return the words between two places, with a neighbour sentence if alone they say nothing.
+
+    That is the sentence before, or the one after where there is none before.
+    """
     words = text[start:end]
     telling = len(terms(words))
     if telling > 1 or (telling == 1 and not _PRONOUNS.search(words)):
         return words
     ends = [0, *(one.end() for one in SENTENCE_END.finditer(text[:start].rstrip()))]
-    before = text[ends[-1] : start]
-    return f"{before}{words}" if len(before) <= _NEIGHBOUR else words
+    before, after = text[ends[-1] : start], text[end:]
+    if before.strip():
+        return f"{before}{words}" if len(before) <= _NEIGHBOUR else words
+    stops = (one.start() for one in SENTENCE_END.finditer(after))
+    stop = next((at for at in stops if any(map(str.isalnum, after[:at]))), len(after))
+    return f"{words}{after[:stop]}".rstrip() if stop <= _NEIGHBOUR else words

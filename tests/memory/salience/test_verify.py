@@ -185,6 +185,8 @@ def test_near_misses_in_repetitive_text(step: int) -> None:
         ("Shall I go on? Yes, do.", "Yes, do.", None),
         ("Hello. The port is 8443.", "The port is 8443.", "The port is 8443."),
         ("That is too long.", "That is too long.", None),
+        ("That is too long. Make it a page. Thanks.", "That is", "That is too long."),
+        ("That is too long. Make it a page.", "That is too long.", None),
         ("word " * 200 + ". That is too long.", "That is too long.", "That is too long."),
     ],
 )
@@ -198,12 +200,12 @@ def test_a_quote_that_says_nothing_alone(said: str, quote: str, found: str | Non
 @pytest.mark.parametrize(
     ("said", "beginning"),
     [
-        (" ".join(f"Sentence {n} of many." for n in range(500)), "Sentence 0 of many. […]"),
-        ("word " * 50, "word word word word […]"),
+        (" ".join(f"Sentence {n} of many." for n in range(500)), "Sentence 0 […] of many."),
+        ("word " * 50, "word word […] word word"),
     ],
 )
 def test_a_long_quote_is_cut(said: str, beginning: str) -> None:
-    """The sentences within the limit stay, or words of a single one, and a mark."""
+    """Sentences or words of its head and its end stay, with a mark between."""
     turns = [StoredTurn(1, (human(said),), "")]
 
     asking = Asking(0, Fences("", count_words), quotes=20)
@@ -212,8 +214,8 @@ def test_a_long_quote_is_cut(said: str, beginning: str) -> None:
     assert verdict == Verdict(said, "verbatim", Item(Kind.FACT, beginning, 1))
 
 
-def test_a_long_near_miss_keeps_its_first_sentences() -> None:
-    """Of a long quote with errors the first sentences are found, in the source's words."""
+def test_a_long_near_miss_is_found_by_its_ends() -> None:
+    """Of a long quote with errors head and end are found; between them are the source's words."""
     said = " ".join(f"Sentence {n} tells of host-{n * 7}." for n in range(400))
 
     (verdict,) = verify(
@@ -222,9 +224,18 @@ def test_a_long_near_miss_keeps_its_first_sentences() -> None:
 
     assert verdict.verdict == "mended"
     assert verdict.item is not None
-    assert verdict.item.quote.endswith(f" {CUT}")
-    assert said.startswith(verdict.item.quote.removesuffix(f" {CUT}"))
-    assert len(verdict.item.quote) > 500
+    assert verdict.item.quote == said
+
+
+@pytest.mark.parametrize("end", ["the fine is 5000 euros.", "the fine was 5000 euros."])
+def test_a_kept_quote_that_was_cut_is_found_again(end: str) -> None:
+    """It is the one that has head and end of the whole sentence."""
+    cut = Item(Kind.FACT, f"The contract says that {CUT} the fine is 5000 euros.", 1)
+    whole = f"The contract says that {'this and that holds, and ' * 9}{end}"
+
+    (verdict,) = verify([Extracted(quote=whole)], [], [cut])
+
+    assert (verdict.item == cut) is ("is" in end)
 
 
 def test_a_hundred_quotes() -> None:
