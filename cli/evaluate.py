@@ -5,6 +5,7 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -110,12 +111,13 @@ def evaluate(  # noqa: PLR0913 (the options of a command)
     setup = _setup(home, judge, embeddings, prices, note=REPLAYED if replay else "")
     kept = replay or record
     answers = Answers(kept, replayed=bool(replay)) if kept else None
+    load = cache(partial(_loaded, setup=setup))  # one object for one name
     plan = Plan(
         strategies=select(strategy or []),
         templates=read_templates(template or SHIPPED),
         setup=setup,
-        model=_loaded(setup.model, setup),
-        models={what: _loaded(name, setup) for what, name in _named_models(home.settings).items()},
+        model=load(setup.model),
+        models={what: load(name) for what, name in _named_models(home.settings).items()},
         judge=_judge(setup, answers or Answers(out / "judged.jsonl")),
         embedder=choose_embedder(embeddings),
         settings=home.settings,

@@ -101,8 +101,10 @@ class _Trial:
         self.plan, self.job = plan, job
         self.calls = Calls(plan.answers)
         self.template = plan.templates[job.template]
-        self.model = self._noted(plan.model)
-        models = {what: self._noted(model) for what, model in plan.models.items()}
+        chosen = (plan.model, *plan.models.values())
+        noted = {id(model): self._noted(model) for model in chosen}  # the same stay the same
+        self.model = noted[id(plan.model)]
+        models = {what: noted[id(model)] for what, model in plan.models.items()}
         self.inputs = StrategyInputs(self.model, plan.embedder, folder, plan.settings, models)
         self.errors: list[str] = []
 

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from operator import attrgetter, itemgetter
 from typing import Any
 
@@ -224,13 +224,13 @@ class AgentParts:
 
         Raises `SettingsError` for a name of which no model can be made.
         """
-        models = dict(self.models)
+        models, load = dict(self.models), cache(self.load)  # one object for one name
         for what, field_name in _NAMED.items():
             name = getattr(settings, field_name)
             if not name or what in self.given:
                 continue
             try:
-                models[what] = self.load(name)
+                models[what] = load(name)
             except Exception as error:  # each provider's package raises errors of its own
                 problem = f"{field_name} {name!r} cannot be used"
                 # Further lines of an error may quote what the model was made with, as keys.
