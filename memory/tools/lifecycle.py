@@ -39,6 +39,8 @@ def open_effort(work: Turn, name: str, goal: Text = "", constraints: Texts = ())
         raise ToolError(render("effort_exists", name=repr(name), status=status, tool=tool))
     _check_room(work)
     effort = Effort(name, "open", goal=goal, constraints=constraints)
+    if constraints:
+        _check_share(work, effort)
     event: dict[str, Any] = {"type": "opened", **effort.snapshot()}
     if work.related and (limit := work.run.settings.recall_hints):
         names = filter(is_qualified, work.related(f"{name} {goal}".strip()))
@@ -84,6 +86,8 @@ def reopen_effort(work: Turn, effort_id: str, goal: Text = "") -> Outcome:
     former, effort = effort.constraints, replace(effort, constraints=())
     event = {"type": "reopened", **effort.snapshot()}
     updated = replace(effort, status="open", goal=goal if goal.strip() else effort.goal)
+    if updated.goal != effort.goal:
+        _check_share(work, updated)
     result = {"status": "reopened", "effort_id": effort.id, "prior_summary": effort.summary}
     result |= updated.aims | ({"former_constraints": [*former]} if former else {})
     log = work.view.log(effort.id)

@@ -81,6 +81,26 @@ def test_a_reopened_effort_may_have_a_new_goal(talk: Conversation, goal: str, ho
     assert changes == [goal] * bool(goal)
 
 
+@pytest.mark.parametrize(
+    "opening",
+    [
+        call("open_effort", name="b", constraints=["x " * 40] * 2),
+        call("reopen_effort", effort_id="old", goal="x " * 80),
+    ],
+)
+def test_what_would_not_be_shown_is_not_opened(talk: Conversation, opening: dict[str, Any]) -> None:
+    """Goals and constraints beyond their share would be cut in silence."""
+    talk.answer()
+    talk.turn("Go.", call("open_effort", name="old"))
+    talk.turn("Done.", call("close_effort"))
+    talk.ask("Next.")
+    talk.call("open_effort", name="a", constraints=["x " * 70])
+    talk.set(context_budget=talk.fixed + 1_000)
+
+    assert "nothing was changed" in talk.run(opening)[0]["error"]
+    assert [*talk.state.open] == ["a"]
+
+
 def test_the_goal_of_the_active_effort_is_updated(talk: Conversation) -> None:
     """The change is recorded with why and in its turn; all else stays."""
     talk.call("open_effort", name="a", goal="Log in", constraints=["no downtime"])
