@@ -124,7 +124,8 @@ def update_goal(
         raise ToolError(render("nothing_to_update"))
     effort = work.find(work.efforts.active)
     goal = goal if goal.strip() else effort.goal
-    changed = replace(effort, goal=goal, constraints=_constraints(effort, added, dropped))
+    constraints = _constraints(effort, added, dropped, _former(work, effort) if dropped else ())
+    changed = replace(effort, goal=goal, constraints=constraints)
     _check_share(work, changed)
     state = _updated(work.efforts, effort, changed, rationale)
     return work.put(state), {"status": "updated", "effort_id": effort.id, **changed.aims}
@@ -145,9 +146,21 @@ def _purpose_tokens(work: Turn, efforts: Iterable[Effort]) -> int:
     return goals + sum(work.run.count(purpose["constraints"]) for purpose in purposes)
 
 
-def _constraints(effort: Effort, added: Sequence[str], dropped: Sequence[str]) -> tuple[str, ...]:
-    """Return the constraints after a change; `dropped` may be written as the context shows it."""
-    current = set(map(as_shown, effort.constraints))
+def _former(work: Turn, effort: Effort) -> tuple[str, ...]:
+    """Return the constraints that lapsed when an effort was concluded which is open again."""
+    opened = work.efforts.open[effort.id]["opened_turn"]
+    before = work.view.as_of(opened - 1).efforts_named([effort.id], ())
+    return before[0].constraints if before else ()
+
+
+def _constraints(
+    effort: Effort, added: Sequence[str], dropped: Sequence[str], former: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the constraints after a change; `dropped` may be written as the context shows it.
+
+    Dropping a `former` one, which does not hold, changes nothing.
+    """
+    current = {*map(as_shown, (*effort.constraints, *former))}
     unknown = next((words for words in dropped if as_shown(words) not in current), None)
     if unknown is not None:
         listed = "; ".join(map(repr, effort.constraints)) or "none"

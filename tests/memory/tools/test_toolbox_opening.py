@@ -81,6 +81,20 @@ def test_a_reopened_effort_may_have_a_new_goal(talk: Conversation, goal: str, ho
     assert changes == [goal] * bool(goal)
 
 
+def test_a_former_constraint_is_dropped(talk: Conversation) -> None:
+    """It does not hold any more, so that nothing changes; any other one is still an error."""
+    talk.answer()
+    talk.turn("Go.", call("open_effort", name="a", constraints=["no downtime"]))
+    talk.turn("Done.", call("close_effort"))
+    talk.turn("Once more.", call("reopen_effort", effort_id="a"))
+    talk.ask("It may be down.")
+    done = talk.call("update_goal", drop_constraints=["no downtime."])
+    wrong = talk.call("update_goal", drop_constraints=["in May"])
+
+    assert (done["status"], done["constraints"]) == ("updated", [])
+    assert "no constraint 'in May'" in wrong["error"]
+
+
 @pytest.mark.parametrize(
     "opening",
     [
