@@ -22,7 +22,7 @@ from ..fences import Fences
 from ..messages import calls, text
 from ..metrics import without_calls
 from ..questions import LOG_TOKENS, Asks, Question
-from ..search.terms import CJK
+from ..search.terms import LETTER
 from ..state_block import as_users_see
 from ..tokens import TokenCounter, cut_at_sentence, fit_end
 from ..tool_names import MEMORY_TOOLS
@@ -61,9 +61,7 @@ _NOTHING = frozenset(["", "none", "nothing", "null", "n/a"])
 """What models quote where there is nothing to quote."""
 
 
-_LETTER = f"[^\\W{CJK}]"  # a letter or digit of a script with spaces between words
-
-EDGE = re.compile(rf"(?:(?<!{_LETTER})|(?!{_LETTER}))(?!(?<=\d)[.,:]\d|(?<=\d[.,:])\d)")
+EDGE = re.compile(rf"(?:(?<!{LETTER})|(?!{LETTER}))(?!(?<=\d)[.,:]\d|(?<=\d[.,:])\d)")
 """A place between two characters that is inside no word and no number.
 
 Compiled once: as part of a pattern for each quote it took 3 ms.

@@ -15,6 +15,9 @@ CJK = (
 )
 """Scripts that write words without spaces, Thai, Lao, Burmese and Khmer too, as regex ranges."""
 
+LETTER = f"[^\\W{CJK}]"
+"""A letter or digit of a script with spaces between words, as a regex."""
+
 _INDIC = "\u0900-\u0963\u0970-\u0dff"
 """Scripts whose vowel signs are characters of their own, without their points, as regex ranges."""
 

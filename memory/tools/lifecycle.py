@@ -201,7 +201,7 @@ def close_effort(  # noqa: PLR0913 (the arguments of the tool)
     effort = work.find_open(name)
     log = _own_log(work, effort.id)
     concluded = None
-    if summary.strip() and _is_represented(work, effort.id):
+    if any(map(str.isalnum, summary)) and _is_represented(work, effort.id):
         given = EffortSummary(summary=summary, keywords=[*keywords], importance=importance)
         concluded = summarised(effort, given, work.run.settings, work.run.count)
         concluded = concluded if _is_founded(work, concluded, log) else None
@@ -239,10 +239,12 @@ def _is_founded(work: Turn, effort: Effort, log: Sequence[StoredTurn]) -> bool:
     """Tell whether a summary names only what the log has; raise a `ToolError` the first time."""
     said = [message for turn in log for message in as_users_see(work.view.messages(turn))]
     wrong = unfounded(effort.summary, said, work.now, *(turn.at for turn in log))
-    done = (*work.view.running.messages, *work.results)
-    if wrong and not any(m.name == "close_effort" and "error" in result_of(m) for m in done):
-        values = ", ".join(map(repr, wrong))
-        raise ToolError(render("summary_unfounded", effort=repr(effort.id), values=values))
+    values = ", ".join(map(repr, wrong))
+    error = render("summary_unfounded", effort=repr(effort.id), values=values)
+    results = (m for m in (*work.view.running.messages, *work.results) if m.name == "close_effort")
+    errors = (str(result_of(result).get("error", "")) for result in results)
+    if wrong and not any(one.startswith(error.partition(values)[0]) for one in errors):
+        raise ToolError(error)
     return not wrong
 
 

@@ -21,6 +21,7 @@ from ..fences import Fences
 from ..keywords import MOST_KEYWORDS, marks
 from ..messages import arguments, calls, compact, text
 from ..questions import Asks, Question
+from ..search.terms import LETTER
 from ..settings import Settings
 from ..state_block import as_users_see
 from ..tokens import TokenCounter, cut_at_sentence, slices
@@ -33,8 +34,10 @@ _PART_SHARE = 4  # a summary of a part has a fourth of a part's tokens: each pas
 _PURPOSE_SHARE = 8  # the goal has an eighth of the context budget at most, the constraints another
 _WORDS_IN_TEN_TOKENS = 5  # words requested for ten tokens; English has 7 or 8, others fewer
 
-_CODE = re.compile(r"\b(?!\d+[^\W\d_]{1,3}\b)(?=\w*\d)(?=\w*[^\W\d_])\w{3,}\b")
-"""A word of letters and digits, but no number with its unit, such as 20ms."""
+_CODE = re.compile(r"\b(?!\d+[^\W\d_]{1,3}\b)(?=\w*\d)(?=\w*[^\W\d_])\w{2,}(?:\.\d+)*\b")
+"""A word of letters and digits, such as v2.1, but no number with its unit, such as 20ms."""
+
+_HYPHENED = re.compile(r"\w+(?:-\w+)+")
 
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _NUMBER = re.compile(r"\d+(?:\.\d+)*")
@@ -87,6 +90,8 @@ def unfounded(summary: str, log: Sequence[BaseMessage], *days: str) -> list[str]
     []
     >>> unfounded("Port 8444 of gw_test: 12 ms", log)
     ['gw_test', '8444', '12']
+    >>> unfounded("v2.1 of gw-main and gw is a well-known one.", log)
+    ['v2.1', 'gw-main']
     """
     said = [*days]
     for message in log:
@@ -95,13 +100,20 @@ def unfounded(summary: str, log: Sequence[BaseMessage], *days: str) -> list[str]
             said += [text(message), *map(arguments, made)]
     whole = "\n".join(said)
     folded, numbers = whole.casefold(), {*_NUMBER.findall(whole)}
+
+    def occurs(name: str) -> bool:
+        return bool(re.search(rf"(?<!{LETTER}){re.escape(name)}(?!{LETTER})", folded))
+
     numbers.update(_NUMBER.findall(_THOUSANDS.sub("", whole)))
     # Of "and/or" a slash makes no path.
     named = [one for one in marks(summary) if one.count("/") != 1 or "." in one]
-    names = dict.fromkeys([*named, *(one.casefold() for one in _CODE.findall(summary))])
+    codes = (one.casefold() for one in _CODE.findall(summary))
+    # A name that the log writes with underscores.
+    hyphened = (one.casefold() for one in _HYPHENED.findall(summary))
+    named += [*codes, *(one for one in hyphened if occurs(one.replace("-", "_")))]
     figures = dict.fromkeys(one[0] for one in _FIGURE.finditer(_THOUSANDS.sub("", summary)))
     unknown = [one for one in figures if one not in numbers]
-    return [*(one for one in names if one not in folded), *unknown]
+    return [*(one for one in dict.fromkeys(named) if not occurs(one)), *unknown]
 
 
 def summarise(

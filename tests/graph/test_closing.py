@@ -71,7 +71,9 @@ def test_a_summary_in_the_call_needs_no_second_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("summary", "asked"), [("", 1), ("  ", 1), (LONG, 0)], ids=["none", "blank", "long"]
+    ("summary", "asked"),
+    [("", 1), ("  ", 1), ("…", 1), (LONG, 0)],
+    ids=["none", "blank", "wordless", "long"],
 )
 def test_an_odd_summary(tmp_path: Path, summary: str, asked: int) -> None:
     """Without one a model is asked; one that is too long is cut at the end of a sentence."""
@@ -105,8 +107,12 @@ def test_what_the_log_does_not_have_is_an_error_once(
 
 
 def test_a_corrected_summary_is_taken(tmp_path: Path) -> None:
-    """What the first attempt wrote, and the error that quotes it, are no evidence."""
-    chat = worked(tmp_path, closing(summary="Port 8444 is ours."), closing())
+    """What the first attempt wrote, and the error that quotes it, are no evidence.
+
+    An error of another kind is not the one that may stand there once.
+    """
+    other = closing(effort_id="gatway")
+    chat = worked(tmp_path, other, closing(summary="Port 8444 is ours."), closing())
 
     state = chat.say("Thanks, that is all.")
 
