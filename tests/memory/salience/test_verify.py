@@ -191,7 +191,7 @@ def test_near_misses_in_repetitive_text(step: int) -> None:
     ],
 )
 def test_a_quote_that_says_nothing_alone(said: str, quote: str, found: str | None) -> None:
-    """It carries the sentence before, unless that is long."""
+    """It carries the sentence before, else the one after, unless that is long."""
     (verdict,) = verify([Extracted(quote=quote)], [StoredTurn(1, (human(said),), "")])
 
     assert verdict.item == Item(Kind.FACT, found or said, 1)
