@@ -21,7 +21,7 @@ import hypothesis
 import pytest
 from _pytest.doctest import DoctestModule
 
-from tests.draws import SOAK, examples
+from tests.draws import SOAK, WHOLE, examples
 
 if TYPE_CHECKING:
     from tests.databases import Database, Server
@@ -33,6 +33,8 @@ _NO_SKIP = pytest.StashKey[bool]()
 _IN_TURN = ("entry", "provider", "durability", "way")
 """Parameters of which a quick run takes one value for each test, now this one and now that one. The
 soak takes all of them, and so does whoever names a test."""
+_DATABASES = ("address", "archive", "make", "place", "unused", "uri")
+"""Fixtures that are taken in turn as well, unless nothing may skip."""
 
 hypothesis.settings.register_profile(
     "ebbtide", deadline=None, print_blob=True, derandomize=not SOAK, max_examples=examples(40)
@@ -148,12 +150,15 @@ def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Leave to the soak all but one value of the parameters that are taken in turn."""
+    """Leave to longer runs all but one value of what is taken in turn, and thorough tests."""
+    in_turn = _IN_TURN if WHOLE else _IN_TURN + _DATABASES
     alike = defaultdict[Any, list[pytest.Item]](list)
     for item in items:
+        if not WHOLE and item.get_closest_marker("thorough"):
+            item.add_marker(pytest.mark.skip(f"takes seconds: {NO_SKIP}=1 runs it"))
         given = item.callspec.params if hasattr(item, "callspec") else {}
-        if "acceptance" not in item.path.parts and not given.keys().isdisjoint(_IN_TURN):
-            rest = tuple((name, id(given[name])) for name in given if name not in _IN_TURN)
+        if "acceptance" not in item.path.parts and not given.keys().isdisjoint(in_turn):
+            rest = tuple((name, id(given[name])) for name in given if name not in in_turn)
             alike[item.path, item.name.partition("[")[0], rest].append(item)
     numbers = defaultdict[Path, Iterator[int]](count)
     for (path, name, _), group in alike.items():

@@ -19,6 +19,7 @@ def test_an_unknown_name_is_an_attribute_error(module: ModuleType) -> None:
         _ = module.nothing
 
 
+@pytest.mark.thorough
 def test_the_names_are_listed_before_they_are_used() -> None:
     """`dir` lists what can be imported, in a process that has used nothing yet."""
     code = "import ebbtide; print(*dir(ebbtide)); print(*dir(ebbtide.commands))"
@@ -93,6 +94,7 @@ else:
 """
 
 
+@pytest.mark.thorough
 def test_a_process_that_has_imported_nothing_else(tmp_path: Path) -> None:
     """The public names are found at their first use, without any extra.
 

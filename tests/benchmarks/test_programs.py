@@ -471,6 +471,7 @@ def test_peer_strategies(tmp_path: Path) -> None:
     assert 0 < row["metrics"]["compression_ratio"]["mean"] < 1
 
 
+@pytest.mark.thorough
 def test_all_at_once(tmp_path: Path) -> None:
     """Each is run with its small size, and its time is noted; an unknown one is refused.
 

@@ -9,6 +9,7 @@ from tests.cli.commands_run import run
 from tests.processes import ROOT
 
 
+@pytest.mark.thorough
 def test_a_benchmark_runs_from_a_folder_of_the_checkout(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -62,6 +62,7 @@ async def async_postgres():
 SAVERS = ["sqlite", "async_sqlite", "awaited_sqlite", "postgres", "async_postgres"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SAVERS)
 def test_checkpointer_of_the_application(
     name: str, database: Database, monkeypatch: pytest.MonkeyPatch

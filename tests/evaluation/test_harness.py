@@ -71,6 +71,7 @@ def check_scores(found: Sequence[TrialResult], templates: Sequence[str]) -> None
     assert {point.verbatim_rate for point in points} <= {None, 1.0}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_every_strategy_on_every_template(recorded: Recorded, name: str) -> None:
     """Each strategy goes through each template without an error, and is scored at each point."""
@@ -198,6 +199,7 @@ def test_so_many_trials_at_once(
     assert Meeting.most == limit
 
 
+@pytest.mark.thorough
 def test_recorded_answers_are_replayed(
     tmp_path: Path, recorded: Recorded, server: OpenAIServer
 ) -> None:

@@ -62,6 +62,7 @@ def test_every_example_is_run() -> None:
     assert {*SHOWN} <= {*CLAIMS, LONG}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", CLAIMS)
 def test_what_it_claims_is_printed(name: str, shared: Path) -> None:
     """So are the figures, words and whole rows that stand on the page of benchmarks."""

@@ -99,6 +99,7 @@ def remembering(postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> I
         yield server
 
 
+@pytest.mark.thorough
 def test_answers_are_streamed(chat: Chat) -> None:
     """A question is answered from the conversation, once and in pieces."""
     chat.said("cora", "The token expires after 3600 s.")
@@ -177,6 +178,7 @@ def test_a_user_is_deleted(chat: Chat) -> None:
         chat.read("ida")
 
 
+@pytest.mark.thorough
 def test_the_whole_conversation_can_be_read(remembering: Chat) -> None:
     """The state has the last turns only, the pages have all, oldest first on each."""
     last = remembering.read("ann")
@@ -192,6 +194,7 @@ def test_the_whole_conversation_can_be_read(remembering: Chat) -> None:
     }
 
 
+@pytest.mark.thorough
 def test_a_decision_may_come_after_a_restart(postgres: Server, tmp_path: Path) -> None:
     """What waits for a person is in the database, not in the process."""
     database = postgres.database()

@@ -85,6 +85,7 @@ def counts(attention: Attention, names: list[str]) -> list[int | None]:
     return [one.accesses if one else None for one in told]
 
 
+@pytest.mark.thorough
 def test_eight_writers_lose_nothing(place: Place) -> None:
     """Eight processes access, add and suppress at once: all counts and memberships are exact."""
     with place.open() as (_, attention):
@@ -103,6 +104,7 @@ def test_eight_writers_lose_nothing(place: Place) -> None:
         assert sorted(ids(found)) == inside
 
 
+@pytest.mark.thorough
 def test_eight_sessions_conclude_at_once(place: Place) -> None:
     """Turns of eight sessions of one user, which access the same, neither fail nor lose a count."""
     with place.open() as (_, attention):
@@ -116,6 +118,7 @@ def test_eight_sessions_conclude_at_once(place: Place) -> None:
         assert len(attention.top("ann", 1_000, now=NOW)) == 2 + len(own)
 
 
+@pytest.mark.thorough
 def test_eight_writers_keep_to_the_capacity(place: Place) -> None:
     """Of what eight processes add at once, exactly the highest are in attention."""
     with place.open(writers.CROWD) as (_, attention):

@@ -57,6 +57,7 @@ def numbers(total: int, step: int) -> list[int]:
     return sorted({*every[::step], *every[-8:]})
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", [13, pytest.param(1, marks=pytest.mark.soak)])
 def test_killed_in_the_commit_of_a_turn(place: Place, step: int) -> None:
     """All of the turn is there or nothing, and the same turn committed again stands once."""

@@ -35,6 +35,7 @@ def logged(chat: Talk) -> list[tuple[str, int]]:
 RESUMED, ASKED = None, {"messages": [("user", "Are you there?")]}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("again", [RESUMED, ASKED])
 def test_a_stored_compression_is_taken_up(place: Place, again: Any) -> None:
     """Resumed, or with a new message: no second pass, and the state names the first."""
@@ -56,6 +57,7 @@ def test_a_stored_compression_is_taken_up(place: Place, again: Any) -> None:
     assert [stored.number for stored in turns] == [*range(1, last["memory"]["turn"] + 1)]
 
 
+@pytest.mark.thorough
 def test_two_processes_compress_one_thread(place: Place) -> None:
     """Both end well; what the first of them made is stored, and both states name it."""
     names, off = ["open", "shut"], {"compression": "off"}

@@ -44,6 +44,7 @@ def run(root: Path, address: tuple[str, str], what: str, numbers: tuple[int, int
     return report
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("place", OFTEN, ids="-".join)
 def test_killed_now_and_then(
     tmp_path: Path, address: tuple[str, str], place: tuple[str, str]

@@ -77,6 +77,7 @@ def _one_turn(place: Place, words: str, barrier: Any) -> None:
         talk(place.root, answer, archive=archive, checkpointer=saver).say(words)
 
 
+@pytest.mark.thorough
 def test_two_processes_on_one_thread(place: Place) -> None:
     """Two processes that answer one thread at once leave both turns, on two branches."""
     with place.saver() as saver, place.archive() as archive:

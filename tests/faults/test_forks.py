@@ -130,6 +130,7 @@ def test_edit_inside_a_turn(agent: Any, archive: SqlArchive, *, same_id: bool) -
 INNER = ["begin_turn", "call_model", "memory_tools"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("node", INNER)
 def test_regenerated_answer(agent: Any, archive: SqlArchive, node: str) -> None:
     """A finished turn that is run again stands once, with what happened in it."""

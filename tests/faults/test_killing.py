@@ -1,16 +1,16 @@
 """Processes that are killed in the middle of a turn lose nothing and double nothing."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
 from tests.databases import Server
+from tests.draws import WHOLE
 from tests.processes import ended
 
 CLEAN = {"lost": 0, "doubled": 0, "disordered": 0, "altered": 0, "back": 0, "told": 0, "damage": 0}
-KILLS = 120 if os.environ.get("EBBTIDE_NO_SKIP") == "1" else 6
+KILLS = 120 if WHOLE else 6
 """Each of the soak tests below kills 400 times."""
 
 

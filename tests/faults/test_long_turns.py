@@ -144,6 +144,7 @@ def loose(place: Place) -> int:
         return sum(found.where.startswith("part") for found in archive.verify(SESSION))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
 def test_killed_between_part_and_checkpoint(place: Place, durability: str) -> None:
     """Rounds that were stored and are still in the state are there once in the end."""
@@ -155,6 +156,7 @@ def test_killed_between_part_and_checkpoint(place: Place, durability: str) -> No
     assert durability != "sync" or loose(place) == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
 def test_killed_at_any_moment(place: Place, durability: str) -> None:
     """With `sync` a kill repeats one round at most, and nothing is stored that no turn joins."""
@@ -170,6 +172,7 @@ def test_killed_at_any_moment(place: Place, durability: str) -> None:
     assert durability != "sync" or loose(place) == 0
 
 
+@pytest.mark.thorough
 def test_stopped_and_continued(place: Place) -> None:
     """A turn that stops at a person and at the recursion limit keeps each result once."""
     (place.root / "asked").write_text("12")

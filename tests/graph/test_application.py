@@ -51,6 +51,7 @@ def parent(root: Path) -> Talk:
 KINDS = [graph, middleware, parent]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("made", KINDS)
 def test_system_messages_hold_until_they_are_removed(
     tmp_path: Path, made: Callable[[Path], Talk]
@@ -114,6 +115,7 @@ def test_branch_before_a_system_message_does_not_have_it(tmp_path: Path) -> None
     assert (there, said_by_application(chat.last)) == ([RULE], [])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("forget", [erase, restore])
 def test_system_message_holds_when_the_state_is_made_again(tmp_path: Path, forget: Any) -> None:
     """Of the archive, after another turn was erased or the checkpoints were lost."""
@@ -133,6 +135,7 @@ def test_system_message_holds_when_the_state_is_made_again(tmp_path: Path, forge
     assert (there, said_by_application(chat.last)) == ([RULE], [])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("budget", [2_250, 4_000, 16_000])
 def test_too_much_said_by_the_application(tmp_path: Path, budget: int) -> None:
     """The newest stay whole, one banner names the others, and the budget holds."""
@@ -153,6 +156,7 @@ def test_too_much_said_by_the_application(tmp_path: Path, budget: int) -> None:
     assert max(map(tokens, chat.model.sent)) <= budget
 
 
+@pytest.mark.thorough
 def test_system_message_inside_a_long_turn(tmp_path: Path) -> None:
     """It joins the next call, and stays when the rounds around it leave."""
 
@@ -230,6 +234,7 @@ def lists_in(messages: list[BaseMessage]) -> list[str]:
     return [one.text for one in messages if one.name == "ebbtide" and '"status":' in one.text]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", ["graph", "middleware"])
 def test_open_todos_are_shown_when_their_call_has_left(tmp_path: Path, way: str) -> None:
     """In the memory's own note, as they are, until all are completed."""
@@ -247,6 +252,7 @@ def test_open_todos_are_shown_when_their_call_has_left(tmp_path: Path, way: str)
     assert lists_in(chat.last) == []
 
 
+@pytest.mark.thorough
 def test_open_todos_in_a_long_turn(tmp_path: Path) -> None:
     """The newest list is whole in each call."""
     lists = [

@@ -74,6 +74,7 @@ def stands(block: dict[str, Any], message: Any) -> bool:
     return str(attachment(block)) in {str(attachment(one)) for one in content}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", BLOCKS)
 def test_block(tmp_path: Path, kind: str) -> None:
     """In its own turn whole, then by its name; a search finds that, `read_log` brings it back."""

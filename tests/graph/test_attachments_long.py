@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -52,6 +53,7 @@ def answer(body: dict[str, Any]) -> Say:
     return Say(calls=[("read_log", {"turns": asked[1]})]) if asked else Say("I see. " + TALK)
 
 
+@pytest.mark.thorough
 def test_many_turns_with_attachments(tmp_path: Path) -> None:
     """All calls are in the budget, nothing is lost, each attachment is found and comes back."""
     with provided(by=answer) as server:

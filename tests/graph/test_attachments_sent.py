@@ -106,6 +106,7 @@ def test_document_that_does_not_fit_is_read_like_text(tmp_path: Path) -> None:
     assert "lease-2026.pdf" in state["memory"]["banners"][-1]
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("entry")
 @pytest.mark.parametrize("provider", [*PROVIDERS, ""])
 @pytest.mark.parametrize("before", [3, 8])
@@ -131,6 +132,7 @@ def test_files_of_the_question_stay_when_history_leaves(
     assert state["memory"]["context_report"]["total"] <= 16_000
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("entry")
 @pytest.mark.parametrize(("many", "budget"), [(8, 12_000), (40, 8_000)])
 def test_photos_are_sent_as_far_as_the_budget_goes(tmp_path: Path, many: int, budget: int) -> None:
@@ -161,6 +163,7 @@ def test_photos_are_sent_as_far_as_the_budget_goes(tmp_path: Path, many: int, bu
     assert state["memory"]["banners"] == []
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("entry")
 def test_files_of_the_question_stay_when_tools_return_much(tmp_path: Path) -> None:
     """They leave as far as the newest result needs its share, and are named then."""

@@ -71,6 +71,7 @@ def test_the_pointer_of_the_running_turn_resolves(tmp_path: Path) -> None:
     assert largest(chat) <= BUDGET
 
 
+@pytest.mark.thorough
 def test_the_floor_is_enough(tmp_path: Path) -> None:
     """At the floor itself every turn is answered, whatever its size; a token less is refused."""
     with pytest.raises(SettingsError) as refused:
@@ -87,6 +88,7 @@ def test_the_floor_is_enough(tmp_path: Path) -> None:
     assert largest(chat) <= floor
 
 
+@pytest.mark.thorough
 def test_a_long_effort_is_cut_and_says_where_the_rest_is(tmp_path: Path) -> None:
     """Old turns of an effort leave, a line says which, and the report says it too."""
     chance = random.Random(1)
@@ -100,6 +102,7 @@ def test_a_long_effort_is_cut_and_says_where_the_rest_is(tmp_path: Path) -> None
     assert ">out of view and stored: turns 1-" in chat.model.sent[-1].text
 
 
+@pytest.mark.thorough
 def test_between_cuts_the_prompt_only_grows(tmp_path: Path) -> None:
     """Complaint row 16: most of what a long effort sends is a prefix of the request before."""
     chance = random.Random(2)

@@ -92,6 +92,7 @@ def test_tool_answers_with_a_command(tmp_path: Path) -> None:
 LONG = "The refresh token expires after 3600 seconds, and nobody renews it. "
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("entry")
 @pytest.mark.parametrize("schema", [MessagesState])
 def test_each_prompt_begins_with_the_one_before(tmp_path: Path, schema: Any) -> None:

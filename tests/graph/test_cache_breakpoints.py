@@ -86,6 +86,7 @@ def plain(body: dict[str, Any]) -> list[dict[str, Any]]:
     return [{k: v for k, v in block.items() if k != "cache_control"} for block in blocks(body)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("form", ["graph", "middleware"])
 def test_breakpoints_stand_where_the_prefix_stays(tmp_path: Path, form: str) -> None:
     """The end is cached, and a block up to which the next prompt, or a rebuilt one, is the same."""

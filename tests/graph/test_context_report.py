@@ -97,6 +97,7 @@ def test_the_prefix_is_what_the_request_before_began_with(tmp_path: Path) -> Non
     assert begin > 20
 
 
+@pytest.mark.thorough
 def test_between_two_changes_a_prompt_begins_with_the_one_before(lived: list[Call]) -> None:
     """Invariant 7: where the report says the same of the last change, no byte was changed."""
     pairs = [

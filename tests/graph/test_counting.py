@@ -134,6 +134,7 @@ def bill(answer: BaseMessage) -> int:
     return answer.usage_metadata["input_tokens"]
 
 
+@pytest.mark.thorough
 @given(st.lists(PARTS, max_size=8))
 @settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -215,6 +216,7 @@ def answers(body: Any) -> Say:
     return Say(calls=opening if asked == 1 else CALLS, usage=billed)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("streaming", "tools"),
     [(False, (look_up, plan_trip)), (True, ())],

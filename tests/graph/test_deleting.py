@@ -123,6 +123,7 @@ async def test_nothing_is_left_in_files(tmp_path: Path, deleting: Any) -> None:
     assert (report.sessions, report.not_erased) == ((ANN,), ())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("deleting", [session_async, user])
 async def test_nothing_is_left_in_postgres(
     tmp_path: Path, database: Database, deleting: Any
@@ -144,6 +145,7 @@ async def test_nothing_is_left_in_postgres(
     assert (kept in archive, kept in checkpoints, "until `ANALYZE`" in samples) == (True,) * 3
 
 
+@pytest.mark.thorough
 def test_what_postgres_keeps_is_true(tmp_path: Path, postgres: Server, database: Database) -> None:
     """No file of its tables has the text after `VACUUM FULL`, and its log still has it."""
     folder = Path(str(postgres.running.pgdata))

@@ -125,6 +125,7 @@ def test_nothing_leaves_without_a_window(tmp_path: Path) -> None:
     assert stones(state["messages"]) == [*range(1, 13)]
 
 
+@pytest.mark.thorough
 def test_another_process_sends_the_same(tmp_path: Path) -> None:
     """A turn that is resumed before each call, in a new process, sends what one whole turn does."""
     answers = [*looks(1, 12), call("read_log", turns="1", offset=0), *looks(13, 20), "Done."]
@@ -255,6 +256,7 @@ def test_resumed_after_the_recursion_limit(tmp_path: Path) -> None:
     assert Counter(stones(records(chat)[0].messages)) == Counter(range(1, ROUNDS + 1))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("resumed", [True, False])
 @pytest.mark.usefixtures("entry")
 def test_interrupt_in_the_middle(tmp_path: Path, *, resumed: bool) -> None:
@@ -317,6 +319,7 @@ def test_turn_after_one_whose_rounds_left(tmp_path: Path) -> None:
     assert kinds == ["human", "ai", *["tool"] * 13, "ai", "tool", "ai"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("waiting", ["call", "answer"])
 def test_message_that_is_put_into_the_middle(tmp_path: Path, waiting: str) -> None:
     """The turn goes on after its waiting calls, and the model reads what was said meanwhile."""
@@ -355,6 +358,7 @@ def test_rounds_outlive_messages_that_are_removed(tmp_path: Path) -> None:
     assert chat.archive.verify(SESSION) == ()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("clearing", ["clear", "clear_bare"])
 @pytest.mark.usefixtures("entry")
 def test_tool_that_removes_all_messages(tmp_path: Path, clearing: str) -> None:
@@ -431,6 +435,7 @@ def test_transcript_while_the_turn_runs(tmp_path: Path) -> None:
     assert stones(messages) == [*range(1, 16)]
 
 
+@pytest.mark.thorough
 def test_erasing_reaches_the_parts(tmp_path: Path) -> None:
     """After a turn is erased no file holds anything of its rounds."""
     chat = looking(tmp_path / "archive", [*looks(1, 20), "Done.", "Yes."])
@@ -469,6 +474,7 @@ SELECT (SELECT coalesce(sum(length(checkpoint) + length(metadata)), 0) FROM chec
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("entry")
 def test_bytes_of_a_late_round(tmp_path: Path) -> None:
     """Rounds 45 to 60 write no more than 1.2 of what rounds 15 to 30 do."""

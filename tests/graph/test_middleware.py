@@ -500,6 +500,7 @@ def adding(rounds: int) -> Callable[[list[Any]], AIMessage | str]:
     return answer
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("keep", [1, 3])
 def test_turn_that_is_summarised_in_the_state(

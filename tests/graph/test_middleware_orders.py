@@ -137,6 +137,7 @@ def middleware(server: ProviderServer) -> dict[str, list[Any]]:
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("before", ORDERS, ids=lambda names: "-".join(names) or "none")
 def test_what_each_does_holds(tmp_path: Path, before: tuple[str, ...]) -> None:
     """Complaint row 34: nothing unmasked, one tool selected, one approval, each turn answered."""

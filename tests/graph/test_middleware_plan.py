@@ -118,6 +118,7 @@ def test_budget_of_a_run(tmp_path: Path, budget: int) -> None:
     assert keeps_prefix(sent[1], sent[2])
 
 
+@pytest.mark.thorough
 def test_messages_that_are_added_to_each_request(tmp_path: Path) -> None:
     """What another middleware adds to one request shortens that one, and is no new setting."""
 

@@ -88,6 +88,7 @@ def test_added_message_is_sent_beside_the_question(tmp_path: Path, *, first: boo
     assert note.text not in [message.text for message in transcript(here, THREAD)[0]]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("first", [True, False])
 def test_added_message_counts(tmp_path: Path, *, first: bool) -> None:
     """The rest is cut to make room; what leaves no room is an error that names its size."""

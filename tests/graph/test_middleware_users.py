@@ -201,6 +201,7 @@ def leaks(text: str, user: str) -> list[str]:
 HOW = ["in turns", "threads", "asyncio"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("how", HOW)
 def test_turns_and_summaries(tmp_path: Path, how: str) -> None:
     """Each call, also the one that summarises an effort, goes to the model of its own user."""
@@ -244,6 +245,7 @@ def test_a_summary_while_another_user_is_answered(tmp_path: Path) -> None:
     assert leaks(wire(served.models["bob"]), "bob") == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("how", HOW)
 def test_compression(tmp_path: Path, how: str) -> None:
     """What shortens an open effort before a turn's first call is the turn's own model."""
@@ -349,6 +351,7 @@ def kept_of(served: Service, user: str) -> list[object]:
     ]
 
 
+@pytest.mark.thorough
 def test_nothing_is_kept_after_a_turn(tmp_path: Path) -> None:
     """Neither prompt nor model: not of a turn that ended, and of one that waits until it ends."""
     asking = HumanInTheLoopMiddleware({"book": True})

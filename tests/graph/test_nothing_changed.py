@@ -68,6 +68,7 @@ def said(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return here
 
 
+@pytest.mark.thorough
 def test_near_prompt_has_what_was_said(said: Talk) -> None:
     """Names, texts and the tool's result are those that were handed over."""
     sent = said.model.sent[2].messages
@@ -115,6 +116,7 @@ def test_transcript_returns_equal_messages(said: Talk) -> None:
     ]
 
 
+@pytest.mark.thorough
 def test_exports_have_the_words_and_who_said_them(said: Talk, tmp_path: Path) -> None:
     """The folder, the Markdown and the page."""
     session = Session("", "t")
@@ -141,6 +143,7 @@ def equal(back: Any, given: Any) -> bool:
     return bool(back.model_copy(update={"response_metadata": noted}) == given)
 
 
+@pytest.mark.thorough
 def test_pieces_of_code_in_results_are_not_changed(tmp_path: Path) -> None:
     """2,000 slices of the project's own files, in the prompt and in the archive."""
     draw = random.Random(1)

@@ -75,6 +75,7 @@ def kept(root: Path, state: dict[str, Any], turn: int) -> tuple[BaseMessage, ...
     return stored.messages
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("streaming", [False, True])
 def test_effort_opens_and_concludes(tmp_path: Path, *, streaming: bool) -> None:
     """Tool calls, split over chunks or whole, and a structured summary work over HTTP."""
@@ -195,6 +196,7 @@ def test_answer_comes_back_equal(tmp_path: Path) -> None:
     assert (answer.id, answer.usage_metadata) == (said.id, said.usage_metadata)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("arguments", [{"name": "x"}, "no JSON"], ids=["valid", "invalid"])
 @pytest.mark.parametrize("streaming", [False, True])
 def test_names_that_no_provider_takes(tmp_path: Path, arguments: Any, *, streaming: bool) -> None:

@@ -86,6 +86,7 @@ def test_it_never_leaves_its_quotes(chat: Talk) -> None:
     assert outside == []
 
 
+@pytest.mark.thorough
 def test_it_never_leaves_them_where_there_is_no_room(tmp_path: Path) -> None:
     """Neither as a preview, nor in a turn that is folded, nor as a result without its call."""
     many = together(*(call("fetch_much") for _ in range(12)))

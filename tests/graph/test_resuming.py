@@ -36,6 +36,7 @@ def sent(chats: list[Talk]) -> list[list[tuple[str, Any]]]:
     return [[(message.type, message.content) for message in one.messages] for one in calls]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
 @pytest.mark.parametrize("node", [name for name in NODES if name != "compress"])
 def test_resumed_before_a_node(tmp_path: Path, node: str, durability: Any) -> None:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.sqlite import SqliteSaver
 
@@ -44,6 +45,7 @@ def shown(root: Path) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True, env=env).stdout
 
 
+@pytest.mark.thorough
 def test_every_process_sees_the_same_bytes(tmp_path: Path) -> None:
     """Sets in another order change no byte of any part."""
     with SqliteSaver.from_conn_string(str(tmp_path / "checkpoints.sqlite")) as saver:

@@ -568,6 +568,7 @@ def test_an_update_of_a_node_is_sent_back_as_it_was_streamed(
     assert say(client, thread, "And now?", **how)["memory"]["turn"] == 4
 
 
+@pytest.mark.thorough
 def test_a_server_that_was_killed_has_its_archive(tmp_path: Path) -> None:
     """Whatever is left of its checkpoints, the thread is restored and goes on."""
     with served(tmp_path, CONFIG) as url, get_sync_client(url=url) as before:

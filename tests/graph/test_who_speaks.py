@@ -206,6 +206,7 @@ ATTEMPTS: Mapping[str, Sequence[AnyMessage]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("attempt", ATTEMPTS)
 def test_no_attempt_produces_a_form_of_the_memory(

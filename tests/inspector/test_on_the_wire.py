@@ -95,6 +95,7 @@ def as_shown(prompt: Mapping[str, Any]) -> list[Any]:
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("calls", [30, pytest.param(200, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("entry", ["graph", "middleware"])
 def test_every_call_of_a_long_conversation(archive: SqlArchive, entry: str, calls: int) -> None:

@@ -92,6 +92,7 @@ def texts(messages: Sequence[BaseMessage]) -> list[str]:
     return [str(message.text) for message in messages]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("entry", ["graph", "middleware"])
 def test_every_prompt_is_what_was_sent(archive: SqlArchive, entry: str) -> None:
     """Byte for byte, of every call, with expansions, evictions, cuts and commands by hand."""

@@ -242,6 +242,7 @@ def command(tmp_path: Path, session: Session) -> Iterator[Popen[str]]:
             started.kill()
 
 
+@pytest.mark.thorough
 def test_a_turn_before_the_page_listens(command: Popen[str]) -> None:
     """A turn that was committed after the page was drawn is told, though the page listens late.
 

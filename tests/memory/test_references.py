@@ -254,6 +254,7 @@ def cost(folder: Path, efforts: int) -> dict[str, int]:
         return {**counts, "weighed": len(talk.keywords)}
 
 
+@pytest.mark.thorough
 def test_the_cost_does_not_grow_with_the_number_of_efforts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -315,6 +316,7 @@ def test_an_evicted_effort_returns_by_its_id_with_another_ending(
     assert referenced(talk, said) == ["auth-bug"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("said", ["Of the cafe, menu one.", "More CAFÉ menu?", "Das Cafe-Menü!"])
 def test_an_evicted_effort_returns_without_its_accents(talk: Conversation, said: str) -> None:
     """Accents and endings of the id itself are folded too, in the context or out of it."""
@@ -325,6 +327,7 @@ def test_an_evicted_effort_returns_without_its_accents(talk: Conversation, said:
     assert referenced(talk, said) == ["cafés-menü"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "said"),
     [
@@ -380,6 +383,7 @@ PAINTER = "Grandmother Hollis saw herons on the pantry door in Leiden."
 ASKED = "Which birds did Hollis see on the pantry door, when, how large, and who paid?"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("others", "found"), [(9, ["house"]), (2, [])])
 def test_what_was_said_once_is_a_reference_among_many_efforts(
     others: int, found: list[str]

@@ -47,6 +47,7 @@ def test_a_key_that_is_nearly_a_setting_is_told(caplog: pytest.LogCaptureFixture
     assert "did you mean 'decay_threshold'?" in warning
 
 
+@pytest.mark.thorough
 def test_a_program_that_is_checked_without_plugins(tmp_path: Path) -> None:
     """Every setting has a default that type checkers see."""
     program = "from ebbtide import Settings\nSettings(context_budget=4_000)\n"

@@ -71,6 +71,7 @@ def test_short_texts_are_counted_exactly(text: str, expected: int) -> None:
     assert counted == expected
 
 
+@pytest.mark.thorough
 def test_counting_needs_no_network_and_no_cache_on_disk() -> None:
     """A fresh process counts without opening a socket or tiktoken's cache folder."""
     command = [sys.executable, "-c", OFFLINE]
@@ -88,6 +89,7 @@ def test_a_damaged_vocabulary_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
         tokens._load.__wrapped__()
 
 
+@pytest.mark.thorough
 def test_threads_share_one_vocabulary() -> None:
     """Threads that count at once load the vocabulary once."""
     tokens._load.cache_clear()
@@ -99,6 +101,7 @@ def test_threads_share_one_vocabulary() -> None:
     assert tokens._load.cache_info().misses == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("character", ["abcdefgh", "记忆系统会自动管理", "👩‍👩‍👧"])
 @pytest.mark.parametrize("size", [450_000, pytest.param(1_000_000, marks=pytest.mark.soak)])
 def test_a_long_run_is_never_too_low_and_at_most_one_percent_too_high(

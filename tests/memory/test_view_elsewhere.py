@@ -113,6 +113,7 @@ def test_a_session_of_any_name_is_found(talk: Conversation, thread: str) -> None
     assert talk.archive.sessions("bob", session_name(session)) == ()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name",
     [

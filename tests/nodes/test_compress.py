@@ -26,6 +26,7 @@ from tests.graph.long_effort import (
 from tests.graph.planted import GONE, HOLDING, REVISED, plan
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("turns", [60, pytest.param(300, marks=pytest.mark.soak)])
 def test_many_turns_stay_in_budget_and_keep_what_holds(tmp_path: Path, turns: int) -> None:
     """All planted constraints, decisions and newest numbers stand verbatim; old numbers do not."""
@@ -68,6 +69,7 @@ EDGES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("edge", EDGES)
 def test_edge_cases_have_their_log_entry(tmp_path: Path, edge: str) -> None:
     """Whatever the extraction answers, the effort is compressed, in budget, and logged."""
@@ -154,6 +156,7 @@ def test_a_long_quote_stands_in_the_context_cut(tmp_path: Path) -> None:
     assert f"fact, turn 2: {short}" in context
 
 
+@pytest.mark.thorough
 def test_a_huge_message_costs_a_bounded_number_of_calls(tmp_path: Path) -> None:
     """What is too long to be asked about in one pass is read as a preview, and its head quoted."""
     rule = "Orders must never be deleted."
@@ -170,6 +173,7 @@ def test_a_huge_message_costs_a_bounded_number_of_calls(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("before", [0, 1])
 def test_what_was_erased_in_the_middle_of_a_pass_stays_erased(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, before: int
@@ -199,6 +203,7 @@ def test_what_was_erased_in_the_middle_of_a_pass_stays_erased(
     assert said not in str((stored(chat, states[-1]), entries(tmp_path)))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "options",
     [

@@ -64,6 +64,7 @@ def told(root: Path) -> list[Any]:
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("broken", [{}, DOWN, pytest.param(LOST, marks=pytest.mark.soak)])
 async def test_the_asynchronous_path_does_the_same(tmp_path: Path, broken: Any) -> None:
     """Same compression, same state, same log, whatever fails."""
@@ -90,6 +91,7 @@ async def custom_events(chat: Talk, way: str, turn: int) -> list[Any]:
     return [one async for one in chat.agent.astream(message, THREAD, stream_mode="custom")]
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("entry")
 @pytest.mark.parametrize("way", ["sync", "async"])
 @pytest.mark.parametrize(
@@ -152,6 +154,7 @@ def test_the_stream_tells_that_the_archive_failed(tmp_path: Path) -> None:
     assert told == ["started", "failed"] * (len(told) // 2) != []
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("entry")
 @pytest.mark.parametrize("broken", [{}, pytest.param(DOWN, marks=pytest.mark.soak), LOST | DOWN])
 def test_the_metrics_say_what_was_asked_for(tmp_path: Path, broken: Any) -> None:
@@ -265,6 +268,7 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> tuple[Talk, list[Any]]:
     return chat, talked(chat, 24)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "down",
     [
@@ -333,6 +337,7 @@ def test_one_model_is_asked_once(
     assert not [sent for sent in model.sent if "write the background" in sent.text]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "answer",
     ["no JSON", {"new": [{"quote": RULE}]}, {"new": [{"quote": RULE}], "background": ["They"]}],
@@ -352,6 +357,7 @@ def test_one_model_that_fails_is_asked_for_the_background_alone(
     assert made.background == "They worked."
 
 
+@pytest.mark.thorough
 def test_embeddings_compare_what_is_quoted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -366,6 +372,7 @@ def test_embeddings_compare_what_is_quoted(
     assert "no embeddings given" not in caplog.text
 
 
+@pytest.mark.thorough
 def test_passes_that_fail_cost_no_more_the_longer_they_do(tmp_path: Path) -> None:
     """Invariant 6: the records that a turn reads, and what a model is asked, stay as many."""
     archive = CountingArchive(tmp_path, durable=False)

@@ -134,6 +134,7 @@ def test_switching_to_no_effort_pauses(tmp_path: Path) -> None:
     assert (memory["active_effort"], [*memory["open_efforts"]]) == (None, ["auth-bug"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("command", "why"),
     [
@@ -373,6 +374,7 @@ def killed(root: Path, *, before: bool) -> bool:
     return os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:This process")
 @pytest.mark.parametrize(
     "begin",

@@ -45,6 +45,7 @@ def test_state_is_rebuilt(tmp_path: Path) -> None:
     assert after.next == ()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("schema", [MemoryState, MessagesState])
 def test_the_graph_around_the_agent_is_restored(tmp_path: Path, schema: Any) -> None:
     """It has its messages and the memory again, nothing follows, and the conversation goes on."""

@@ -63,6 +63,7 @@ def answer(body: Body) -> Answer:
     return Say(f"Very well. {PAGE}")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("budget", "unused"), [(3_000, ""), (16_000, "quotes")])
 def test_it_is_what_the_server_receives(tmp_path: Path, budget: int, unused: str) -> None:
     """Over conversations with all parts, or all but one, both requests have the same bytes."""

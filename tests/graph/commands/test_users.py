@@ -82,6 +82,7 @@ def asked(model: ScriptedModel) -> int:
     return len(model.sent) + len(model.asked)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", ["sync", "async"])
 async def test_every_command(tmp_path: Path, way: str) -> None:
     """Between commands of one user the other talks; models and results stay apart."""

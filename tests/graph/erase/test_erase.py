@@ -264,6 +264,7 @@ async def test_turn_that_comes_while_one_is_erased_stays(tmp_path: Path, path: s
     assert (report.turn, turns[1].status) == (2, "erased")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("looks", ["effort_status", "search_efforts", "expand_effort"])
 def test_goal_of_an_erased_turn_is_gone_everywhere(tmp_path: Path, looks: str) -> None:
     """No result that told it later, no summary, no context and no state has the goal it set."""

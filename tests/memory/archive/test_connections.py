@@ -24,6 +24,7 @@ STRICT = [sys.executable, "-W", "error::ResourceWarning"]
 """Python that complains about what is dropped unclosed."""
 
 
+@pytest.mark.thorough
 @LINUX
 def test_programs_that_close_nothing(tmp_path: Path, database: Database) -> None:
     """Nothing of them stays open, and nothing is dropped unclosed, at the end of Python either."""

@@ -48,6 +48,7 @@ def served(database: Database) -> Iterator[SqlArchive]:
         yield kept
 
 
+@pytest.mark.thorough
 def test_to_postgresql_and_back(disk: SqlArchive, served: SqlArchive, tmp_path: Path) -> None:
     """All of three users is the same in SQLite, in PostgreSQL and in SQLite again, and goes on."""
     tips = {session: commit_session(disk, session) for session in SESSIONS}
@@ -66,6 +67,7 @@ def test_to_postgresql_and_back(disk: SqlArchive, served: SqlArchive, tmp_path: 
     assert {(one.turns, one.fresh) for one in (*there, *again)} == {(12, True)}
 
 
+@pytest.mark.thorough
 def test_what_is_there_is_passed_over(archive: SqlArchive, another: SqlArchive) -> None:
     """A second copy tells of each session, and writes only those that came since."""
     commit_sessions(archive)
@@ -122,6 +124,7 @@ OTHER: Mapping[str, Any] = {"state": None, "efforts": "[]", "nonce": "cd", "even
 CHANGING = {*STORED, "state"} - {"number", "messages", "id", "parent"}  # the id stands for these
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", sorted(CHANGING))
 def test_another_value_in_any_column_is_an_error(
     archive: SqlArchive, another: SqlArchive, name: str
@@ -196,6 +199,7 @@ def test_nothing_to_copy(archive: SqlArchive, another: SqlArchive) -> None:
         read(archive, SESSION)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("lines", [1, 3])
 def test_killed_it_goes_on_where_it_was(
     disk: SqlArchive, database: Database, tmp_path: Path, lines: int
@@ -233,6 +237,7 @@ IDS = st.text(st.characters(exclude_categories=["Cc"]), max_size=40) | st.sample
 ANY_SESSION = st.builds(Session, IDS, IDS, TEXTS)
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(8))
 @given(session=ANY_SESSION, drawn=GROUPS.filter(bool))
 def test_any_session_is_copied(session: Session, drawn: list[Any]) -> None:

@@ -226,6 +226,7 @@ class Cut:
             restarted(self.server)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("at", [1, 2])
 def test_server_restarted_inside_a_reading(own: Server, at: int) -> None:
     """A reading that it cut off is done again, and nobody notices."""

@@ -74,6 +74,7 @@ def ranked(archive: SqlArchive, embedder: Embedder | None, digits: int = 9) -> l
     ]
 
 
+@pytest.mark.thorough
 def test_by_words(both: tuple[SqlArchive, SqlArchive]) -> None:
     """Every query finds the same efforts and turns in the same order, also in other sessions."""
     disk, served = both

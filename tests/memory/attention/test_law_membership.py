@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeAlias
 
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -131,6 +132,7 @@ def differences(attention: Attention, drawn: list[Step]) -> list[Step]:
     return found
 
 
+@pytest.mark.thorough
 @settings(suppress_health_check=SLOW, max_examples=examples(8))
 @given(steps)
 @example(LIVED)

@@ -125,6 +125,7 @@ def test_efforts_are_found_among_many_names(archive: SqlArchive, number: int) ->
     assert branch.effort_names() == frozenset(f"effort-{one}" for one in range(number))
 
 
+@pytest.mark.thorough
 def test_what_is_known_after_a_commit_is_what_is_stored(
     archive: SqlArchive, other: SqlArchive
 ) -> None:

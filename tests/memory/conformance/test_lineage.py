@@ -97,6 +97,7 @@ def run(archive: Archive, session: Session, steps: Sequence[Step]) -> Model:
     return model
 
 
+@pytest.mark.thorough
 @given(steps=STEPS)
 @example(steps=FORKED)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(12))
@@ -119,6 +120,7 @@ def test_every_tip_sees_its_own_history(archive: Archive, steps: list[Step]) -> 
     assert not any(finding.fatal for finding in verified)
 
 
+@pytest.mark.thorough
 @given(steps=STEPS)
 @example(steps=FORKED)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(12))

@@ -234,6 +234,7 @@ def test_the_rare_words_of_a_long_text_count(archive: Archive) -> None:
     assert "zoo" in search(archive, tip, f"{common} zebra")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("query", "found"),
     [
@@ -267,6 +268,7 @@ def test_questions_asked_in_vain_hide_nothing(
     assert search(archive, tip, query)[:1] == found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("asked", ["auth?", "auth", "tell me about the auth"])
 def test_a_single_word_finds_the_effort_that_is_named_by_it(archive: Archive, asked: str) -> None:
     """However many turns said only that word since, the effort with it in its id comes first."""

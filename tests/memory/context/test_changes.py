@@ -420,6 +420,7 @@ OPENING = call("open_effort", name="ship", goal="ship 1.2", constraints=["never 
 PORT = call("open_effort", name="port", goal="port the parser", constraints=["no new library"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("calls", "shown", "hidden"),
     [

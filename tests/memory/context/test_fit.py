@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import BaseMessage
@@ -32,6 +33,7 @@ def within_budget(talk: Conversation) -> list[BaseMessage]:
     return [*context.messages]
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(2))
 @given(TURNS, ABOVE_THE_FLOOR, COUNTERS)
 def test_whatever_is_said_every_context_holds(
@@ -57,6 +59,7 @@ def test_whatever_is_said_every_context_holds(
             before = context
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(4))
 @example([*[({}, [("say", "Kept.")])] * 4, ({}, [("say", "Kept."), ("read", 9)])], 1, 2_000)
 @example([({}, [("say", "Kept.\n---STATE---\nGoal: a\n---END STATE---")])], 1, 5_796)

@@ -36,6 +36,7 @@ def hinted_at(talk: Conversation, question: str) -> list[str]:
     return [line for note in notes if HINTS in note for line in note.split("\n")[1:-1]]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("question", "names"),
     [

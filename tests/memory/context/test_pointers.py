@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+import pytest
 from hypothesis import example, given, settings
 from langchain_core.messages import BaseMessage
 
@@ -56,6 +57,7 @@ def misleading(talk: Conversation) -> list[str]:
     return wrong + [f[0] for f in READS_IT.finditer(said) if not read(int(f[1]))]
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(4))
 @given(TURNS, ABOVE_THE_FLOOR)
 @example(
@@ -72,6 +74,7 @@ def test_every_pointer_resolves(turns: Turns, above: int) -> None:
             assert misleading(talk) == []
 
 
+@pytest.mark.thorough
 def test_each_kind_of_pointer_resolves() -> None:
     """Previews and folded rounds both occur in a full turn, and are right."""
     kinds = {"reads on", "reads them"}

@@ -244,6 +244,7 @@ def test_a_summary_is_one_line(talk: Conversation) -> None:
     ]
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(20))
 @given(
     st.lists(

@@ -110,6 +110,7 @@ def test_what_is_erased_there_is_gone_here(here: Conversation) -> None:
     assert (FIX in sent, LOG[0] in sent, LOG[1] in sent) == (False, False, True)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("room", [1_100, 1_500, 4_000, 40_000])
 def test_the_budget_holds(talk: Conversation, room: int) -> None:
     """With many long summaries and a long log of other sessions nothing is above the budget."""

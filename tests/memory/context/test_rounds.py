@@ -3,6 +3,7 @@
 import re
 from itertools import chain, pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import BaseMessage
@@ -51,6 +52,7 @@ def contexts(talk: Conversation, steps: list[tuple[str, int, int]]) -> list[Work
     return found
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(4))
 @given(STEPS, st.sampled_from([0, 500, 2_000, 7_000]))
 def test_long_turn_keeps_the_invariants(steps: list[tuple[str, int, int]], above: int) -> None:
@@ -285,6 +287,7 @@ def test_active_effort_is_named_when_its_beginning_left(talk: Conversation) -> N
     assert [rule for rule in rules if rule in note] == ["No floats."]
 
 
+@pytest.mark.thorough
 def test_request_outlives_what_stands_before_the_turn(talk: Conversation) -> None:
     """Beside a round of many calls summaries leave before the request, and their number stays."""
     for number in range(12):

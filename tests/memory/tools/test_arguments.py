@@ -52,6 +52,7 @@ def arguments(tool: str) -> st.SearchStrategy[Any]:
     return st.fixed_dictionaries(needed, optional=others) | ODD
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(15))
 @given(st.data())
 def test_any_arguments_are_answered(data: st.DataObject) -> None:

@@ -121,6 +121,7 @@ def test_what_is_missing_is_named(talk: Conversation) -> None:
     )
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(25))
 @given(
     st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=200),

@@ -105,6 +105,7 @@ def test_what_was_found_before_is_only_named(talk: Conversation) -> None:
     assert passages(again)[0]["text"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("asked", "given"), [(3, 3), (None, 5), (99, 20), (-1, 5)])
 def test_the_model_may_ask_for_more(talk: Conversation, asked: int | None, given: int) -> None:
     """At most 20 come back, without a number as many as the setting says; the rest is counted."""

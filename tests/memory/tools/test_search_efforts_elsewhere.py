@@ -148,6 +148,7 @@ def test_a_reference_names_nobody_else(talk: Conversation) -> None:
     assert talk.beside("t2", "bob").work.view.recall(found) == ""
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(12))
 @given(TEXT, st.data())
 def test_any_text_comes_back_byte_for_byte(said: str, data: st.DataObject) -> None:

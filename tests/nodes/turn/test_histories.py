@@ -313,6 +313,7 @@ def test_lost_checkpoints(
     assert branches(chat)[0] == [*wanted, ["Next.", "5"]]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("window", "has_ids"), [(2, False), (2, True), (None, True)])
 def test_long_history_that_is_sent_whole_again(
     tmp_path: Path, window: int | None, has_ids: bool
@@ -417,6 +418,7 @@ def test_history_without_tools_is_known(tmp_path: Path) -> None:
     assert [len(turn.messages) for turn in chat.turns(state)] == [4, 2]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("where", ["graph", "middleware"])
 @pytest.mark.parametrize("more", [[], [NEW]])
 def test_edit_of_the_question_of_a_long_turn(

@@ -89,6 +89,7 @@ def kept(memory: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("stop", [False, True])
 def test_edited_memory(tmp_path: Path, entry: str, stop: bool) -> None:
     """A wrong value is put right and named, the others and what is not ours stay as they are."""
@@ -192,6 +193,7 @@ MIDDLE: list[Any] = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("update", MIDDLE)
 def test_edit_in_the_middle_of_a_turn(tmp_path: Path, entry: str, update: Any) -> None:
     """Whatever is written there, the turn ends, is stored once, and the next one goes on."""
@@ -247,6 +249,7 @@ def test_people_read_what_changes_in_one_order() -> None:
     assert [*memory] == ["turn", "anchor", "banners"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("stop", [[], ["call_model"]])
 def test_edited_efforts_are_what_is_sent(tmp_path: Path, stop: list[str]) -> None:
     """A log that is taken out or put in by hand, between turns or in one, is sent accordingly."""
