@@ -39,6 +39,7 @@ def said(message: BaseMessage) -> tuple[Any, ...]:
     return message.type, message.content, calls, getattr(message, "tool_call_id", None)
 
 
+@pytest.mark.thorough
 def test_delta_channel_keeps_what_create_agent_keeps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

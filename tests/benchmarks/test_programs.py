@@ -132,6 +132,7 @@ def test_references_in_dialogues(references: dict[str, Any]) -> None:
     assert [row for row in ours if row["false %"] > 4] == []
 
 
+@pytest.mark.thorough
 def test_evidence_of_several_lines_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,6 +197,7 @@ def scaled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, An
     return folder, results("search_scale", folder, "3", "6")
 
 
+@pytest.mark.thorough
 def test_search_scale(scaled: tuple[Path, dict[str, Any]]) -> None:
     """Every query finds the effort that it is from first, at every size."""
     rows = scaled[1]["rows"]
@@ -213,6 +215,7 @@ def test_search_scale_in_a_database(tmp_path: Path, database: Database) -> None:
     assert [row["found first %"] for row in made["rows"]] == [100, 100]
 
 
+@pytest.mark.thorough
 def test_search_sessions(tmp_path: Path) -> None:
     """Every query finds the effort that it is from first, in whichever session."""
     rows = results("search_sessions", tmp_path, "3", "6")["rows"]
@@ -242,6 +245,7 @@ def test_context_cost(tmp_path: Path, talk: str) -> None:
     assert deep["agent"] == "deepagents: no deepagents" or deep["turns"] == 30
 
 
+@pytest.mark.thorough
 def test_deduplication(tmp_path: Path) -> None:
     """Of two labelled pairs the one that says the same is merged, and the time is measured."""
     same = {"expect": "same", "older": "We use Redis.", "newer": "We use the Redis."}
@@ -326,6 +330,7 @@ def test_there_is_no_plot_without_matplotlib(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"search_scale.json", "search_scale.md"}
 
 
+@pytest.mark.thorough
 def test_attention(tmp_path: Path, database: Database, redis_server: RedisServer) -> None:
     """In any place the same memories, those of the last weeks, are in attention at each size."""
     urls = ("--postgres", database.url, "--redis", f"unix://{redis_server.socket}")
@@ -353,6 +358,7 @@ def test_archive_scale_on_postgresql(tmp_path: Path, database: Database, copies:
     assert not any("Seq Scan ebbtide_turns" in plan["plan"] for plan in plans["rows"])
 
 
+@pytest.mark.thorough
 def test_archive_scale_on_sqlite(tmp_path: Path) -> None:
     """So it is in a file."""
     made = results("archive_scale", tmp_path, "--turns", "100", name="archive_scale_sqlite")
@@ -435,6 +441,7 @@ def test_faults(tmp_path: Path) -> None:
     assert rows[-1]["out of reach"] > 0
 
 
+@pytest.mark.thorough
 def test_long_turn(tmp_path: Path) -> None:
     """Each call of a long turn has the whole request, and is within the budget."""
     rows = results("long_turn", tmp_path, "--budgets", "6000", "--rounds", "20")["rows"]

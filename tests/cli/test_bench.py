@@ -29,6 +29,7 @@ def test_a_benchmark_runs_from_a_folder_of_the_checkout(
     assert plain["functions"] < ours["functions"] < 520
 
 
+@pytest.mark.thorough
 def test_names_are_listed(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

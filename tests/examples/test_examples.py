@@ -72,6 +72,7 @@ def test_what_it_claims_is_printed(name: str, shared: Path) -> None:
     assert name not in SHOWN or not_printed(name, printed) == []
 
 
+@pytest.mark.thorough
 def test_concluding_saves_four_fifths(shared: Path) -> None:
     """The summary has at most a fifth of the tokens of the log."""
     saved = re.findall(r"Saved: ([\d.]+)%", printed_by("slice1_compaction", shared))
@@ -79,6 +80,7 @@ def test_concluding_saves_four_fifths(shared: Path) -> None:
     assert float(saved[0]) >= 80
 
 
+@pytest.mark.thorough
 def test_an_effort_stays_in_its_share(shared: Path) -> None:
     """What was said grows fourfold and more; the effort in the context does not."""
     printed = printed_by("selective_salience", shared).replace(",", "")
@@ -89,6 +91,7 @@ def test_an_effort_stays_in_its_share(shared: Path) -> None:
     assert last[0] <= first[0] * 1.1
 
 
+@pytest.mark.thorough
 def test_a_long_turn_keeps_its_request_and_its_budget(shared: Path) -> None:
     """Results leave in the middle of it; each call has the request whole."""
     printed = printed_by("long_turn", shared).replace(",", "")
@@ -110,6 +113,7 @@ def test_the_table_is_printed_without_a_plot(shared: Path, tmp_path: Path) -> No
     assert [path.name for path in ran.folder.rglob("*.*")] == ["attention.json"]
 
 
+@pytest.mark.thorough
 def test_the_help_names_the_folder_and_runs_nothing(tmp_path: Path) -> None:
     """With `--help` an example says what it shows and where its files go."""
     ran = run([str(EXAMPLES / "slice3_decay.py"), "--help"], tmp_path)
@@ -119,6 +123,7 @@ def test_the_help_names_the_folder_and_runs_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "example-results").exists()
 
 
+@pytest.mark.thorough
 def test_rows_of_a_table_are_kept_as_numbers(shared: Path) -> None:
     """Beside the figure a JSON file has the table, the metrics, and what made them."""
     ran = example_run(EXAMPLES / "slice3_decay.py", shared)

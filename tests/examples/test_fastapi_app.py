@@ -111,6 +111,7 @@ def test_answers_are_streamed(chat: Chat) -> None:
     assert "".join(data for _, data in pieces).count("The token expires after 3600 s.") == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("decision", ["approve", "reject"])
 def test_a_refund_waits_for_a_person(chat: Chat, decision: str) -> None:
     """Nothing is paid before the decision, and what follows it is streamed."""

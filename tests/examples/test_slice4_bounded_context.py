@@ -16,6 +16,7 @@ CEILING = 3_000
 pytest.importorskip("matplotlib", reason="a figure of 1,000 turns needs the extra plots")
 
 
+@pytest.mark.thorough
 def test_the_context_does_not_grow(shared: Path) -> None:
     """In 1,000 turns with 200 efforts it stays below one ceiling, while the history grows.
 

@@ -45,6 +45,7 @@ def test_the_counter_of_the_application_counts_everything(tmp_path: Path) -> Non
     assert report["total"] == 3 + sent + count_tools(schemas(), words)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("opening", [[call("open_effort", name="a")]], ids=["effort"])
 def test_a_turn_costs_its_new_text(tmp_path: Path, opening: list[Any]) -> None:
     """Over 40 turns the characters that are counted in a turn do not grow."""

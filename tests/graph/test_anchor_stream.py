@@ -123,6 +123,7 @@ def written(event: Any) -> str:
     return repr(event).replace("\\n", "\n")
 
 
+@pytest.mark.thorough
 def test_every_division(tmp_path: Path) -> None:
     """Wherever the answer is divided, nothing of the block is seen and the rest is."""
     chat = dividing(tmp_path)
@@ -161,6 +162,7 @@ def test_text_is_shown_as_it_comes(tmp_path: Path) -> None:
     assert [chunk.text for chunk, _ in streamed(agent)][:3] == ["One ", "two.", "\nThree"]
 
 
+@pytest.mark.thorough
 def test_content_blocks(tmp_path: Path) -> None:
     """Providers that stream lists of content blocks are read as those that stream text."""
     chat = dividing(tmp_path)
@@ -267,6 +269,7 @@ def test_inside_a_larger_graph(tmp_path: Path, subgraphs: bool, shown: str) -> N
     assert outer.get_state(THREAD).values["messages"][-1].text == SHOWN
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mode", ["values", "updates", "messages", "custom"])
 async def test_no_mode_shows_the_block(tmp_path: Path, mode: Any) -> None:
     """No stream that users see shows the block, the prompt aside (complaint row 10)."""

@@ -67,6 +67,7 @@ def test_opaque_blocks_count_a_quarter_of_their_bytes() -> None:
     assert 1_000 <= counted <= 1_040
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_attachments_reach_the_provider_and_come_back(tmp_path: Path, provider: str) -> None:
     """Sent in their own turn, placeholders after it, sent again where `read_log` reads the turn."""
@@ -258,6 +259,7 @@ def test_expanded_log_brings_its_attachments(tmp_path: Path) -> None:
     assert sent == [True, True, False, False, False, False, True, False]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("provider", "sent"), [("anthropic", True), ("google_genai", False)])
 def test_thoughts_of_another_provider_are_not_sent(
     tmp_path: Path, provider: str, sent: bool

@@ -124,6 +124,7 @@ def _in_prompt(server: ProviderServer) -> tuple[Any, Any]:
     return server.model("anthropic"), prompt
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("given", [_bound, _in_prompt])
 def test_breakpoints_of_the_application_are_enough(tmp_path: Path, given: Any) -> None:
     """Where it sets its own, the memory adds none."""

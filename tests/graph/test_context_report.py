@@ -110,6 +110,7 @@ def test_between_two_changes_a_prompt_begins_with_the_one_before(lived: list[Cal
         assert after.tools == before.tools
 
 
+@pytest.mark.thorough
 def test_what_changed_is_told(lived: list[Call]) -> None:
     """The report names why the plan was made, and after which turn."""
     told = [one.report["changed"] for one in lived]

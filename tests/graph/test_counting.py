@@ -173,6 +173,7 @@ def test_a_huge_message_is_at_most_one_percent_too_high(server: OpenAIServer, pi
     assert billed <= counted(messages) <= 1.01 * billed
 
 
+@pytest.mark.thorough
 @given(st.dictionaries(NAMES, SCHEMAS, max_size=6), WORDS)
 def test_tools_are_never_counted_too_low(properties: dict[str, Any], described: str) -> None:
     """Whatever the parameters, nested and with many values, the count covers the bill."""

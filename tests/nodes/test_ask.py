@@ -168,6 +168,7 @@ def test_a_text_that_was_cut_off(
     assert asked == [limits] * 2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("question", [STRUCTURED, PLAIN])
 def test_a_provider_that_hangs(question: Question, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each attempt ends at the model's own timeout, and none begins when the time is over."""

@@ -121,6 +121,7 @@ def test_ids_that_no_file_can_hold_name_the_same_thread(tmp_path: Path) -> None:
         commands.messages(chat.agent, {"configurable": {"thread_id": "t", "user_id": "ann\ud800"}})
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("schema", [MemoryState, MessagesState])
 def test_the_graph_around_the_agent_is_asked(tmp_path: Path, schema: Any) -> None:
     """What is shown of it is what the agent alone would show, and what it sends next."""

@@ -233,6 +233,7 @@ def test_summary_stays_redacted_until_a_model_answers(tmp_path: Path) -> None:
     assert (again.turn, again.resummarised) == (2, ("keys",))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", ["invoke", "ainvoke"])
 async def test_turn_that_comes_while_one_is_erased_stays(tmp_path: Path, path: str) -> None:
     """The thread keeps the turn, the error says what to do, and erasing again finishes it."""
@@ -374,6 +375,7 @@ def test_branch_can_be_named(tmp_path: Path) -> None:
             erase(chat.agent, THREAD, 2, branch="west")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("edited", ["Hi.", "PIN 4711."])
 @pytest.mark.parametrize("is_history", [False, True])
 def test_version_before_an_edit_is_named_and_erased(
@@ -587,6 +589,7 @@ def talk_on(agent: Any, config: RunnableConfig) -> None:
     assert said[:5] == ["Hello there.", "Hello.", THANKS, "Noted.", "And now?"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("doing", [restore, open_cables, erase_again, talk_on])
 def test_thread_left_without_state_goes_on(tmp_path: Path, doing: Any) -> None:
     """From what the archive saved, whatever comes first, and it forgets then that it had to."""

@@ -143,6 +143,7 @@ def test_crash_loses_nothing_of_the_graph_around(
         assert traces(tmp_path, [TOLD, ANSWER]) == []
 
 
+@pytest.mark.thorough
 def test_one_turn_after_the_other(tmp_path: Path, schema: Any) -> None:
     """With all of them erased the thread still goes on as it was."""
     with begun(tmp_path, schema) as (chat, outer):

@@ -56,6 +56,7 @@ def begun(folder: Path, database: Database, **options: Any) -> Iterator[Talk]:
         chat.archive.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("pipeline", [False, True])
 def test_no_row_holds_the_text(tmp_path: Path, database: Database, *, pipeline: bool) -> None:
     """Afterwards the text is in no column of any table, and the thread goes on."""
@@ -79,6 +80,7 @@ async def erase_in_thread(*args: Any) -> ErasureReport:
     return await asyncio.to_thread(erase, *args)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("erasing", [aerase, erase_in_thread])
 async def test_no_row_holds_the_text_asynchronously(
     tmp_path: Path, database: Database, erasing: Any

@@ -90,6 +90,7 @@ def test_by_words(both: tuple[SqlArchive, SqlArchive]) -> None:
     assert {hit.session for some in hits for hit in some} <= {SESSIONS[1]}
 
 
+@pytest.mark.thorough
 def test_by_meaning(both: tuple[SqlArchive, SqlArchive]) -> None:
     """With vectors the orders are the same too, to which the cosines of each database lead."""
     disk, served = both
