@@ -27,6 +27,7 @@ from .budget import (
     first_below,
     fixed_parts,
     high_water,
+    ladder,
     low_water,
     size,
 )
@@ -41,7 +42,6 @@ from .rounds import (
     last_cuts,
     least_cut,
     older_cuts,
-    request_cuts,
     without_last_resorts,
 )
 
@@ -221,8 +221,11 @@ def _with_cut(work: Turn, plan: Plan, limit: int) -> Plan:
     and the request longest, with its attachments: what stands before the turn leaves first.
     """
 
+    def tokens_of(step: Plan) -> int:
+        return size(parts_of(work, step))
+
     def shows(cut: Rounds) -> int:
-        return size(parts_of(work, replace(plan, rounds=cut)))
+        return tokens_of(replace(plan, rounds=cut))
 
     turn, full = work.view.running, int(MOST * work.room)
     most = max(limit, high_water(work.room, 0))
@@ -237,11 +240,18 @@ def _with_cut(work: Turn, plan: Plan, limit: int) -> Plan:
     before, newest = last_cuts(turn, cut, work.room)
     low = next((low for low in (limit, most) if shows(before[-1]) <= low), full)
     cut = first_below(low, [*before, *newest], shows)
-    for less in _without_front(replace(plan, rounds=cut)):
-        if size(parts_of(work, less)) <= full:
-            return less
-    cut = first_below(full, request_cuts(cut, int(TURN_SHARE * work.room)), shows)
-    return replace(plan, rounds=cut)
+    steps = [*_without_front(replace(plan, rounds=cut))]
+    shorter = [_with(steps[-1], request=tokens) for tokens in ladder(cut.request or 0)]
+    found = first_below(full, [*steps, *shorter], tokens_of)
+    if tokens_of(found) <= full:
+        return found
+    # The calls of the newest round alone take too much: half the room has a usual request whole.
+    return first_below(full, [_with(step, excerpt=work.room // 2) for step in steps], tokens_of)
+
+
+def _with(plan: Plan, **changes: Any) -> Plan:
+    """Return the plan with these changes of what it shows of the running turn."""
+    return replace(plan, rounds=replace(plan.rounds or Rounds(), **changes))
 
 
 def _fitting_files(work: Turn, plan: Plan, limit: int) -> int | None:

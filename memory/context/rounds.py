@@ -138,13 +138,6 @@ def _shrinking(cut: Rounds, end: int, room: int) -> Iterator[Rounds]:
         yield (cut := cut.limited(end, LEAST_PREVIEW, tokens))
 
 
-def request_cuts(cut: Rounds, limit: int) -> Iterator[Rounds]:
-    """Yield deeper and deeper cuts of the request, and at last an excerpt of `limit` tokens."""
-    for tokens in ladder(cut.request or limit):
-        yield (cut := replace(cut, request=tokens))
-    yield replace(cut, excerpt=max(1, limit))
-
-
 def cut_turn(
     turn: StoredTurn,
     messages: Sequence[BaseMessage],

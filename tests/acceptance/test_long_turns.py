@@ -23,7 +23,7 @@ def test_calls_and_results_stay_together(tmp_path: Path) -> None:
         """Open a page, which is larger than the budget."""
         return f"{name} {PAGE[:14_000]}"
 
-    here = stage(tmp_path, settings=SMALL, tools=[open_page])
+    here = stage(tmp_path, settings=Settings(context_budget=8_000), tools=[open_page])
     many = together(*(call("open_page", name="harbour") for _ in range(64)))
 
     said = here.say("Look them up.", many, "Done.")
@@ -31,7 +31,9 @@ def test_calls_and_results_stay_together(tmp_path: Path) -> None:
     calls = [c["id"] for m in said.sent.messages for c in getattr(m, "tool_calls", ())]
     results = [m.tool_call_id for m in said.sent.messages if isinstance(m, ToolMessage)]
     assert calls == results
-    assert size(said.sent) <= 4_000
+    assert len(calls) == 64
+    assert "Look them up." in said.sent.text
+    assert size(said.sent) <= 8_000
 
 
 PNG = b64encode(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\1\0\0\0\1\0\x08\2\0\0\0").decode()
