@@ -33,7 +33,7 @@ from .budget import (
 )
 from .changes import WHOLE_RESULTS, is_edited, new_plan
 from .forms import has_long_results
-from .plan import Plan, Rounds
+from .plan import BLOCK, CONSTRAINTS, HINTS, INDEX, Plan, Rounds
 from .render import Parts, parts_of, quotes_of
 from .rounds import (
     before_newest,
@@ -235,12 +235,12 @@ def _with_cut(work: Turn, plan: Plan, limit: int) -> Plan:
         return replace(plan, rounds=whole if shows(whole) <= most else cut)
     if attached(work, plan).tokens:
         least = least_cut(turn, cut, work.room)
-        *_, bare = _without_front(replace(plan, rounds=least))
+        *_, bare = _without_rest(replace(plan, rounds=least))
         cut = replace(cut, files=_fitting_files(work, bare, full))
     before, newest = last_cuts(turn, cut, work.room)
     low = next((low for low in (limit, most) if shows(before[-1]) <= low), full)
     cut = first_below(low, [*before, *newest], shows)
-    steps = [*_without_front(replace(plan, rounds=cut))]
+    steps = [*_without_rest(replace(plan, rounds=cut))]
     shorter = [_with(steps[-1], request=tokens) for tokens in ladder(cut.request or 0)]
     found = first_below(full, [*steps, *shorter], tokens_of)
     if tokens_of(found) <= full:
@@ -266,17 +266,20 @@ def _fitting_files(work: Turn, plan: Plan, limit: int) -> int | None:
     return cut.files
 
 
-def _without_front(plan: Plan) -> Iterator[Plan]:
-    """Yield a plan with less and less before the running turn, at last without earlier turns.
+def _without_rest(plan: Plan) -> Iterator[Plan]:
+    """Yield a plan with less and less beside the request and the newest round.
 
-    Names of older efforts leave first, then quotes, then summaries. How many efforts there are is
-    always said.
+    How many efforts there are is always said.
     """
     yield plan
+    yield (plan := _with(plan, bare=HINTS))
     yield (plan := replace(plan, older=(), unnamed=plan.unnamed + len(plan.older)))
+    yield (plan := _with(plan, bare=INDEX))
     yield (plan := replace(plan, quotes={}))
     yield (plan := replace(plan, summaries=(), unnamed=plan.unnamed + len(plan.summaries)))
-    yield replace(plan, turns=(), brief=())
+    yield (plan := replace(plan, turns=(), brief=()))
+    yield (plan := _with(plan, bare=BLOCK))
+    yield _with(plan, bare=CONSTRAINTS)
 
 
 def _gentle_cuts(work: Turn, plan: Plan, free: int, full: int) -> Iterator[Plan]:

@@ -32,6 +32,14 @@ Why: TypeAlias = Literal[
 """Why a plan was made; "new" if the state had none: at first, after erasing or restoring."""
 
 
+HINTS, INDEX, BLOCK, CONSTRAINTS = 1, 2, 3, 4
+"""What leaves for a newest round that is too large, in this order.
+
+That is hints and logs in the turn, the index but for a line, three quarters of the state block, and
+the constraints of efforts that are not active, which `effort_status` lists.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Rounds:
     """How much of a turn of many rounds is shown; a place is how many messages come before it."""
@@ -48,8 +56,8 @@ class Rounds:
     """The tokens that a message of the user may have beside its attachments; None for all."""
     files: int | None = None
     """The tokens that the attachments may have that are sent; None for all."""
-    bare: bool = False
-    """Whether the index is one line, and no log and no hint stands in the turn."""
+    bare: int = 0
+    """The last of `HINTS`, `INDEX`, `BLOCK` and `CONSTRAINTS` that left for the newest round."""
     excerpt: int = 0
     """The tokens of an excerpt that stands for the turn, 0 for none."""
 
@@ -124,6 +132,10 @@ class Plan:
     """What the application said in system messages, as `Application.key` has it."""
     todos: str = ""
     """The application's to-dos that were open when it was made, as JSON."""
+
+    def lacks(self, what: int) -> bool:
+        """Tell whether one of `HINTS`, `INDEX`, `BLOCK` and `CONSTRAINTS` left."""
+        return self.rounds is not None and self.rounds.bare >= what
 
     def shows(self, turn: int) -> bool:
         """Tell whether a turn of the session is shown, whole or in part.

@@ -20,12 +20,13 @@ from ..state_block import limited, rendered_fields
 from ..tokens import count_message, count_messages, cut_marked
 from ..turn import Event, StoredTurn
 from .budget import GOAL_TOKENS, SHARES, Part, log_limit, part_limit, quotes_limit, size
-from .plan import Plan
+from .plan import BLOCK, CONSTRAINTS, Plan
 from .quotes import Quotes, log_quote, quote
 from .summaries import summary_lines, summary_notes
 from .turn_parts import anchor_of, committed_parts, log_begin, quoted_log, turn_parts
 
 _MARKED = 3  # efforts of a turn that its marker names
+_BLOCK_SHARE = 4  # one in how many of its tokens the state block has at last, see `BLOCK`
 _LIST_LENGTH = 60  # characters of the list of turns that are out of view
 
 Parts: TypeAlias = tuple[Part, ...]
@@ -54,7 +55,8 @@ def parts_of(work: Turn, plan: Plan) -> Parts:
     anchor = anchor_of(work, plan) if work.run.settings.anchor != "off" else {}
     block = [_state_block(work, plan, anchor)] if anchor else []
     if plan.todos:
-        free = int(SHARES["anchor"] * plan.room_or(work.room)) - size(block)
+        room = plan.room_or(work.room) // (_BLOCK_SHARE if plan.lacks(BLOCK) else 1)
+        free = int(SHARES["anchor"] * room) - size(block)
         note = work.fences.note_within(render("todos", quote=plan.todos), free)
         block.append(Part.of("anchor", [note], work.run.count))
     later = work.view.past.turns(range(plan.after_turn + 1, work.view.tip.turn + 1))
@@ -238,6 +240,9 @@ def _out_of_view(work: Turn, plan: Plan, shown: Sequence[StoredTurn]) -> Iterato
     parked = [name for name in reversed(plan.open) if name not in unparked]
     # What the running turn opened stands in that.
     efforts = work.view.as_of(plan.after_turn).efforts_named(parked, ()) if parked else ()
+    if plan.lacks(CONSTRAINTS):  # the note names the tool that lists them
+        active = plan.active
+        efforts = tuple(e if e.id == active else replace(e, constraints=()) for e in efforts)
     lines = {
         f"- {_marked_if_active(effort.id, plan)}": _aims(work, effort, "open_line")
         for effort in efforts
@@ -294,6 +299,7 @@ def _state_block(work: Turn, plan: Plan, anchor: Mapping[str, str]) -> Part:
         return work.fences.note(render("anchor_note", how=end, quote=rendered_fields(block)))
 
     limit = _limit(work, plan, "anchor") - count_message(quoted({}), work.run.count)
+    limit = limit // _BLOCK_SHARE if plan.lacks(BLOCK) else limit
     return Part.of(
         "anchor", [quoted(limited(anchor, max(1, limit), work.run.count))], work.run.count
     )

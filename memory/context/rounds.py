@@ -29,7 +29,7 @@ from ..turn import StoredTurn, first_round
 from ..valid_history import valid_history
 from .budget import LEAST_PREVIEW, ladder
 from .forms import PREVIEW
-from .plan import Rounds
+from .plan import INDEX, Rounds
 from .previews import (
     Limits,
     active_after,
@@ -93,12 +93,12 @@ def before_newest(cut: Rounds, messages: Sequence[BaseMessage]) -> Rounds:
 def without_last_resorts(cut: Rounds, messages: Sequence[BaseMessage]) -> Rounds:
     """Return a cut without what the newest rounds of its time made necessary, as they may leave.
 
-    That is a shorter request, an index of one line, and an excerpt for the rounds.
+    That is a shorter request, an excerpt for the rounds, and what left beside them.
     """
     left, places = cut.left, begins(messages, cut.left)
     if cut.excerpt and places:
         left = max(left, min(cut.until, places[-1]))
-    return replace(cut, left=left, request=None, bare=False, excerpt=0)
+    return replace(cut, left=left, request=None, bare=0, excerpt=0)
 
 
 def last_cuts(turn: StoredTurn, cut: Rounds, room: int) -> tuple[list[Rounds], list[Rounds]]:
@@ -113,8 +113,7 @@ def last_cuts(turn: StoredTurn, cut: Rounds, room: int) -> tuple[list[Rounds], l
     before = [cut, *_shrinking(cut, newest, room)]
     if places:
         before.append(replace(before[-1], left=max(cut.left, newest)))
-    last = [*_shrinking(before[-1], until, room)]
-    return before, [*last, replace(last[-1], bare=True)]
+    return before, [*_shrinking(before[-1], until, room)]
 
 
 def least_cut(turn: StoredTurn, cut: Rounds, room: int) -> Rounds:
@@ -126,7 +125,7 @@ def least_cut(turn: StoredTurn, cut: Rounds, room: int) -> Rounds:
     newest = places[-1] if places else until
     tokens = room // RESULT_SHARE // max(1, until - newest - 1)
     request = min(cut.request or room, room // _REQUEST_SHARE)
-    cut = replace(cut, request=request, left=max(cut.left, newest if places else 0), bare=True)
+    cut = replace(cut, request=request, left=max(cut.left, newest if places else 0))
     return cut.limited(until, tokens, tokens)
 
 
@@ -158,7 +157,7 @@ def cut_turn(
     limits = {at: _limits(cut, at, messages[at], room) for at in visible}
     short = previewed_each(turn, messages, limits, fences.count)
     rest = [short[at] for at in visible if at >= first]
-    limit = 0 if cut.bare else room // _INDEX_SHARE
+    limit = 0 if cut.bare >= INDEX else room // _INDEX_SHARE
     notes = [_index(turn, cut, limit, fences)] if away else []
     asked = " ".join(text_of(one) for one in short if one.type == "human")
     shown = [*rest, *turn.messages[len(messages) :]]

@@ -29,7 +29,7 @@ from .attached import (
 )
 from .budget import Part, PartName, high_water, log_limit
 from .forms import PREVIEW, as_past, edges, has_long_results, is_whole, rounds_left_out
-from .plan import Plan
+from .plan import HINTS, Plan
 from .previews import UNLIMITED, Limits, has_files, previewed, previewed_each
 from .quotes import Quoted, log_quote
 from .rounds import RESULT_SHARE, cut_turn
@@ -122,7 +122,7 @@ def turn_parts(work: Turn, turn: StoredTurn, plan: Plan, before: Before = (0, ()
     rounds = plan.rounds if turn.number == plan.after_turn + 1 else None
     limit = plan.room_or(work.room)
     if rounds is not None and rounds.limits:
-        limit = 0 if rounds.bare else limit // _NOTES_SHARE
+        limit = 0 if plan.lacks(HINTS) else limit // _NOTES_SHARE
     for event in turn.events if turn.number > plan.after_turn else ():
         if event["type"] == "dated":
             notes = [work.fences.note(render("today", day=event["day"]))]
@@ -155,7 +155,7 @@ def _pieces(work: Turn, sent: _Sent, plan: Plan, name: PartName) -> Iterator[Pie
         end = min(plan.rounds.until, len(sent.messages))  # an application may have removed some
         # What came until the plan was made may say what else is active.
         so_far = replace(turn, messages=turn.messages[: max(end, plan.within)])
-        room, is_bare = plan.room_or(work.room), plan.rounds.bare
+        room, is_bare = plan.room_or(work.room), plan.lacks(HINTS)
         head, rest = cut_turn(so_far, sent.messages[:end], plan.rounds, room, work.fences)
         begun = (*head, *sent.block, *rest)
         sent = replace(sent, above=sent.above + count_messages(begun, work.run.count))

@@ -24,7 +24,7 @@ PLANS = st.builds(
         gone=st.lists(st.tuples(st.text(), TURN, TURN), max_size=2).map(tuple),
         limits=st.lists(st.tuples(TURN, TURN, st.none() | TURN), max_size=3).map(tuple),
         request=st.none() | TURN,
-        bare=st.booleans(),
+        bare=st.integers(0, 4),
         excerpt=st.integers(0, 50),
     ),
     summaries=NAMES,

@@ -1,6 +1,7 @@
 """A turn of many rounds: within the budget, well formed, the request whole, and only growing."""
 
 import re
+from dataclasses import replace
 from itertools import chain, pairwise
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import BaseMessage
 
+from ebbtide.memory.compressions import Compression, Item, Kind
 from ebbtide.memory.context.budget import high_water
 from ebbtide.memory.context.fit import WorkingContext
 from ebbtide.memory.context.plan import Rounds
@@ -20,6 +22,7 @@ from ebbtide.memory.turn import StoredTurn
 from tests.draws import examples
 from tests.memory.contexts import begins, tokens, unchanged, well_formed
 from tests.memory.conversations import Conversation, ai, call, conversation, human, tool, words_of
+from tests.memory.turns import put_compression
 
 REQUEST = "Mend the six defects, and never touch the production database."
 STEPS = st.lists(
@@ -306,3 +309,38 @@ def test_request_outlives_what_stands_before_the_turn(talk: Conversation) -> Non
     assert well_formed(context.messages)
     assert tokens(context, talk) <= talk.settings.context_budget
     assert any("shows their logs: 12 more" in one for one in said)
+
+
+def test_what_leaves_beside_a_round_of_many_calls(talk: Conversation) -> None:
+    """Hints, names, index, quotes, summaries, turns, block and constraints, then the request."""
+    talk.set(MOST_SUMMARIES=3)
+    for number in range(12):
+        talk.effort(f"task-{number}", "The login fails. " * 20)
+    rules = ["never fly"] * 6
+    talk.turn("Plan.", call("open_effort", name="trip", goal="Rome", constraints=rules))
+    tip, quote = talk.tip, Item(Kind.FACT, "The hotel is booked.", talk.tip.turn)
+    made = Compression("trip", tip.turn, tip.turn, (quote,))
+    put_compression(talk.archive, tip, made, talk.session)
+    talk.turn("Go.", call("open_effort", name="now", goal="Mend it"))
+    talk.state = replace(talk.state, anchor={"Facts": "fact " * 90, "Rules": "rule " * 90})
+    talk.set(context_budget=talk.fixed + 2_000)
+    talk.ask(f"{REQUEST} As in task-1.")
+    for number in range(6):
+        talk.look_up("word " * 200, path=f"src/{number}.py")
+    before, plan = talk.messages[1:], talk.context.plan
+    memory = ("possibly related", "task-8, task-7", 'src/2.py"}', "is booked", "- task-11:")
+    rest = (*memory, "turn 14,", "fact " * 89, rules[0])
+
+    standing = []
+    calls = ((11, 365), (12, 312), (12, 330), (12, 350), (12, 375), (13, 350), (13, 375), (14, 330))
+    for number, words in (*calls, (14, 375), (15, 310)):
+        request = f"{REQUEST} As in task-1. {'word ' * words}"
+        asked = [call("look_up", call_id=f"c{n}", key="row " * 100) for n in range(number)]
+        found = [tool(f"c{n}", "result " * 150) for n in range(number)]
+        talk.messages = (human(request), *before, ai("", *asked), *found)
+        talk.plan = plan
+        prompt = "".join(map(text, talk.context.messages))
+        standing.append([one in prompt for one in (*rest, request)])
+
+    assert all(shown == sorted(shown) for shown in standing)
+    assert len({*map(sum, standing)}) > len(rest) - 1
