@@ -273,6 +273,8 @@ def test_state_block_outlives_its_round(tmp_path: Path, why: str) -> None:
     said = here.say("Mend it.", *rounds, "Done.")
 
     assert [sent.text.count("port 8443") for sent in said.calls[2:]] == [1] * (len(rounds) - 1)
+    shown = ("Mend it.", "done before in this turn", "port 8443")
+    assert (places := [*map(said.sent.text.index, shown)]) == sorted(places)
 
 
 def test_newest_state_block_stands_after_a_change_inside_the_turn(tmp_path: Path) -> None:
