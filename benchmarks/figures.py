@@ -139,30 +139,28 @@ _RECALL_GOALS: Mapping[str, float] = dict(
 _COSTS = {
     ("scripted", 4_000): 1_250,
     ("scripted", 16_000): 1_450,
-    ("day", 4_000): 1_700,
-    ("day", 16_000): 2_750,
-    ("long", 4_000): 2_800,
-    ("long", 16_000): 2_650,
+    ("day", 4_000): 1_450,
+    ("day", 16_000): 2_600,
+    ("long", 4_000): 2_200,
+    ("long", 16_000): 2_200,
 }
 """The goals for the cost of a turn of Ebbtide, by conversation and budget."""
 _RIGHT = {"goal for true": 60.0, "goal for false": 2.0}
 _TRUE = {"true %": "true: recognised mentions", "false %": "false: other messages"}
-_WALK = {"files": 25.0, "functions": 250.0, "changes of file": 300.0}
+_WALK = {"files": 27.0, "functions": 230.0, "changes of file": 150.0}
 """The goals for a plain turn of Ebbtide."""
 
 
 def _turn_aim(row: Row, column: str, rows: Sequence[Row]) -> float | None:
-    """Return 1.3 of the time of deepagents early in a session, half of `create_agent`'s late."""
-    peer, share = ("deepagents", 1.3) if "10-60" in column else ("create_agent", 0.5)
+    """Return the time of deepagents early in a session, half of `create_agent`'s late."""
+    peer, share = ("deepagents", 1.0) if "10-60" in column else ("create_agent", 0.5)
     times = [share * one[column] for one in rows if one["agent"] == peer]
     return times[0] if times and row["agent"] == "ebbtide" else None
 
 
 def _long_turn_aim(row: Row, column: str, rows: Sequence[Row]) -> float | None:
     """Return the smaller goal: a share of what two peers cost with the same budget."""
-    closed = row["efforts"] == "closed"
-    shares = {"ContextEditingMiddleware": 0.6, "deepagents": 0.75}
-    shares = {"ContextEditingMiddleware": 0.45, "deepagents": 0.55} if closed else shares
+    shares = {"ContextEditingMiddleware": 0.45, "deepagents": 0.55}
     beside = [one for one in rows if one["budget"] == row["budget"] and one["agent"] in shares]
     costs = [shares[one["agent"]] * one[column] for one in beside]
     return min(costs) if costs and row["agent"] == "ebbtide" else None
