@@ -264,21 +264,26 @@ def _index(turn: StoredTurn, cut: Rounds, limit: int, fences: Fences) -> BaseMes
     """Return the index of the rounds that left: a list of what was done, a line for each call.
 
     When it is full, the oldest lines of the lowest rank are merged first. Of a concluded effort,
-    for whose rounds its summary stands, it says where they are read.
+    for whose rounds its summary stands, it says where they are read, unless the room is too small.
     """
     places, count = offsets(turn.messages), fences.count
     spans, gone = _spans(turn.messages, cut)
     done = _done(count)(turn.messages[: max(end for _, end in (*spans, *gone))])
     head = _concluded_lines(cut, done, places, limit // _CONCLUDED_SHARE, count)
+    named = _LOOKED_AT
 
     def note(kept: Mapping[_Line, str]) -> BaseMessage:
         others = [*islice(_by_rank(done, spans), len(kept), len(kept) + _LOOKED_AT)]
-        names = _names(others, _calls(done, spans) - sum(bool(line.name) for line in kept))
+        names = _names(others[:named], _calls(done, spans) - sum(bool(line.name) for line in kept))
         merged = [_more("index_merged", places, spans[0][0], calls=names)] if others else []
         lines = [kept[line] for line in sorted(kept, key=attrgetter("at", "number"))]
         quote = "\n".join([*head, *merged, *lines])
         return fences.note(render("rounds_left_out", turn=turn.number, quote=quote))
 
+    if count_message(note({}), count) > limit:
+        named = 0
+    if count_message(note({}), count) > limit:
+        head = []
     kept, free = dict[_Line, str](), limit - count_message(note({}), count)
     for line in _by_rank(done, spans):
         said = _said(line, places)

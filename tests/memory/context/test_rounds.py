@@ -16,7 +16,7 @@ from ebbtide.memory.context.plan import Rounds
 from ebbtide.memory.context.rounds import WHOLE_ROUNDS, cut_turn
 from ebbtide.memory.fences import Fences
 from ebbtide.memory.messages import text
-from ebbtide.memory.tokens import count
+from ebbtide.memory.tokens import count, count_message
 from ebbtide.memory.transcript import log_text
 from ebbtide.memory.turn import StoredTurn
 from tests.draws import examples
@@ -155,6 +155,22 @@ def test_index_says_where_rounds_of_concluded_efforts_are_read(talk: Conversatio
     assert "task-0" in str(talk.context.messages)
     read = talk.call("read_log", turns="1", offset=int(newest[1]))
     assert "task-39" in words_of(read["turns"][0])
+
+
+def test_index_keeps_its_share_of_a_small_room(talk: Conversation) -> None:
+    """03, Inside a long turn, 2: at most a sixth of the room, if need be without names."""
+    talk.count = count
+    talk.set(context_budget=talk.fixed + 1_000)
+    talk.ask(REQUEST)
+    for number in range(12):
+        talk.call("open_effort", name=f"task-{number}-{'x' * 20}")
+        for part in range(2):
+            talk.look_up("line\n" * 200, path=f"src/the/longest/path/{number}/of/{part}.py")
+        talk.call("close_effort")
+        talk.look_up("line\n" * 200, path=f"tests/the/longest/path/{number}.py")
+
+    (index,) = [one for one in talk.context.messages if "done before" in text(one)]
+    assert count_message(index, count) <= talk.room // 6
 
 
 def test_lists_begin_as_they_did_when_they_get_a_line(talk: Conversation) -> None:
