@@ -270,6 +270,7 @@ def test_planted_rules(tmp_path: Path) -> None:
     assert small["compressions"] > 0
 
 
+@pytest.mark.thorough
 def test_results_say_how_they_were_made(scaled: tuple[Path, dict[str, Any]]) -> None:
     """The files name command, date, commit, machine and units, and show the rows in a table."""
     pytest.importorskip("matplotlib", reason="pip install 'ebbtide[plots]'")
@@ -321,6 +322,7 @@ def test_kept_results_have_their_figures(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.glob("*.svg")} == kept
 
 
+@pytest.mark.thorough
 def test_there_is_no_plot_without_matplotlib(tmp_path: Path) -> None:
     """Without matplotlib there are the figures and the table, and no plot."""
     program = FOLDER / "search_scale.py"

@@ -87,6 +87,7 @@ def answered(server: OpenAIServer, *arguments: str, typed: str = "") -> str:
     return ran.printed
 
 
+@pytest.mark.thorough
 def test_a_message_is_answered_alone() -> None:
     """The model gets it with what is piped in and --system, and the thread goes on."""
     with serving(Say("8123."), Say("Aye.")) as server:
@@ -114,6 +115,7 @@ middle = create_agent(ScriptedModel(), middleware=[memory])
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["graph", "middle"])
 def test_an_agent_of_the_application(name: str) -> None:
     """A module of the working directory has it, and its thread is kept between runs."""
@@ -144,6 +146,7 @@ def test_an_agent_that_cannot_be_used(options: tuple[str, ...], said: str) -> No
     assert said in result.stderr
 
 
+@pytest.mark.thorough
 def test_a_state_block_is_not_shown() -> None:
     """What the model keeps for itself is on no line, however its answer comes in."""
     said = "Understood.\n\n---STATE---\nGoal: ship 1.2\n---END STATE---"
@@ -179,6 +182,7 @@ def test_the_next_chat_goes_on_from_the_archive() -> None:
     assert "8123" not in other.stdout
 
 
+@pytest.mark.thorough
 def test_a_provider_error_is_one_line_and_enter_resumes_the_turn() -> None:
     """A refused call ends the turn in one line without the key; the turn can then be resumed."""
     with serving(Fail(401, message=f"no such key: {KEY}"), Say("Hello again.")) as server:
@@ -209,6 +213,7 @@ def test_an_archive_that_fails_is_one_line_and_the_chat_goes_on() -> None:
     assert "/quit  " in result.stdout
 
 
+@pytest.mark.thorough
 def test_a_new_message_takes_the_place_of_an_unfinished_turn() -> None:
     """A new message after a failed turn is answered, and the failed turn is kept as aborted."""
     with serving(Fail(400), Say("Fine.")) as server:
@@ -229,6 +234,7 @@ def background() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("background")
 def test_ctrl_c_stops_the_turn_and_enter_resumes_it() -> None:
     """At a terminal Ctrl-C leads back to the prompt at once, and the turn can be resumed."""
@@ -263,6 +269,7 @@ def test_ctrl_c_ends_a_pipe() -> None:
     assert (process.exitcode, len(server.requests)) == (130, 1)
 
 
+@pytest.mark.thorough
 def test_a_killed_turn_is_offered_again_at_the_next_start() -> None:
     """After SIGKILL in the middle of a turn the next chat says so, and Enter resumes it."""
     with serving(SLOW, Say("Here it is.")) as server:

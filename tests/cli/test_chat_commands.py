@@ -39,6 +39,7 @@ class Halting:
         return Structured({"summary": "A code was set.", "keywords": [], "importance": 1})
 
 
+@pytest.mark.thorough
 def test_context_show_prints_what_the_server_receives() -> None:
     """Each message and each tool of the next request stands on the page, in order, unchanged."""
     reads = Say(calls=[("read_log", {"turns": "1"})])
@@ -93,6 +94,7 @@ def test_efforts_by_hand() -> None:
     assert "no effort is active" in paused.stdout
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -163,6 +165,7 @@ def test_the_window_is_kept() -> None:
     assert sent == [False, True, True, True, True]
 
 
+@pytest.mark.thorough
 def test_the_anchor_is_rebuilt() -> None:
     """From a block in view it is set and shown; without one the chat says that it is as it was."""
     block = "Hello.\n\n---STATE---\nGoal: greet [b]everyone[/b]\n---END STATE---"
@@ -229,6 +232,7 @@ def test_a_command_prints_a_line_of_json_too() -> None:
     assert error == {"error": "/undo takes no argument, got '3'"}
 
 
+@pytest.mark.thorough
 def test_erasing_that_was_stopped_is_finished_by_erasing_again() -> None:
     """Ctrl-C while a summary is written again is no end of it, and the chat says what is."""
     model = Halting()

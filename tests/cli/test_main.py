@@ -28,6 +28,7 @@ NAMING = (
 """Commands that print the names of users, threads, efforts and files."""
 
 
+@pytest.mark.thorough
 def test_no_name_hides_anything_or_leaves_its_line() -> None:
     """Characters that turn the text, or are not seen, stand as escapes wherever names do."""
     lines = ("Let's work on the gate \u202e.", "The key hangs behind the clock.", "That's done.")
@@ -92,6 +93,7 @@ def test_help_imports_nothing_heavy(statement: str) -> None:
     assert heavy & {*ran.stdout.split()} == set()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("words", "completed"),
     [

@@ -144,6 +144,7 @@ def test_new_command_is_a_button(tmp_path: Path, greeted: Command) -> None:
     assert greeted.action
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("each", ALL, ids=lambda each: each.name)
 def test_every_command(tmp_path: Path, each: Command) -> None:
     """It says what it does, refuses graphs that have no memory, and its result has a name."""

@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 from threading import Event
 
+import pytest
+
 from tests.evaluation.answering import answer
 from tests.evaluation.commands import MODEL, evaluated, rows, trials
 from tests.openai_server import Answer, Body, OpenAIServer
@@ -36,6 +38,7 @@ def killed(folder: Path, server: OpenAIServer, after: int) -> bytes:
     return (folder / "trials.jsonl").read_bytes()
 
 
+@pytest.mark.thorough
 def test_a_killed_run_goes_on(tmp_path: Path, server: OpenAIServer) -> None:
     """After SIGKILL the trials of a run are neither lost nor repeated."""
     before = killed(tmp_path, server, after=2)

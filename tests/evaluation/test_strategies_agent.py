@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from langchain_core.messages import BaseMessage
 
 from ebbtide.evaluation.strategies import BUDGET, EbbtideAgent
@@ -27,6 +28,7 @@ def quoting(messages: list[BaseMessage]) -> dict[str, Any]:
     return {"new": [{"quote": said[0], "kind": "fact"}]}
 
 
+@pytest.mark.thorough
 def test_it_compresses_in_its_own_time(tmp_path: Path) -> None:
     """On a long conversation it quotes, stays within its budget and keeps the end as it was."""
     model = ScriptedModel(structured=quoting, answers=lambda _: "All is well.")

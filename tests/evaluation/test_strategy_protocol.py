@@ -42,6 +42,7 @@ def test_strategies_are_chosen_by_name() -> None:
         select(["mine"])
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("name", ["selective-salience", "ebbtide"])
 def test_settings_reach_what_compresses(tmp_path: Path, name: str) -> None:

@@ -102,6 +102,7 @@ def test_a_long_turn_keeps_its_request_and_its_budget(shared: Path) -> None:
     assert max(int(tokens) for tokens, *_ in rows) <= 4_000
 
 
+@pytest.mark.thorough
 def test_the_table_is_printed_without_a_plot(shared: Path, tmp_path: Path) -> None:
     """Without matplotlib there is the table, its rows, and a line that says how to get the plot."""
     example = EXAMPLES / "attention.py"

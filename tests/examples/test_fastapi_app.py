@@ -129,6 +129,7 @@ def test_a_refund_waits_for_a_person(chat: Chat, decision: str) -> None:
     assert [name for name, _ in followed if name != "text"] == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("method", "asked"),
     [

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.examples.running import run
 from tests.processes import ROOT
 
@@ -10,6 +12,7 @@ NOTEBOOK = ROOT / "examples" / "ebb_and_return.ipynb"
 _END = "<<< end of a cell >>>"
 
 
+@pytest.mark.thorough
 def test_its_cells_print_what_it_shows(tmp_path: Path) -> None:
     """Without Jupyter, and from an empty folder."""
     notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))

@@ -189,6 +189,7 @@ def written(attention: Attention, table: Attention, number: int) -> list[tuple[R
     return [one.top("ann", 99, now=NOW) for one in (attention, table)]
 
 
+@pytest.mark.thorough
 def test_nothing_is_lost_when_redis_is_flushed(server: RedisServer, archive: DiskArchive) -> None:
     """Flushed again and again in the middle of everything, it answers as the table does."""
     with server.client() as client:
@@ -220,6 +221,7 @@ def test_a_server_that_is_killed_and_comes_back_with_old_files(
         assert client.zcard(SET) == 2
 
 
+@pytest.mark.thorough
 def test_a_server_that_hangs_delays_one_call(server: RedisServer, archive: DiskArchive) -> None:
     """It is waited for twice a second, and then not asked again for a while."""
     attention = RedisAttention.from_url(f"unix://{server.socket}", archive.attention())

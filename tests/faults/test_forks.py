@@ -100,6 +100,7 @@ def test_every_tip_of_forks_of_forks_goes_on(agent: Any, archive: SqlArchive) ->
     assert [one for one in archive.verify(Session("", "t")) if one.fatal] == []
 
 
+@pytest.mark.thorough
 def test_replay_of_an_old_turn(agent: Any, archive: SqlArchive) -> None:
     """Running an old turn again commits it beside itself, after the same past."""
     ask(agent, "one")

@@ -196,6 +196,7 @@ def test_stopped_and_continued(place: Place) -> None:
     assert loose(place) == 0
 
 
+@pytest.mark.thorough
 async def test_cancelled(place: Place) -> None:
     """A run that is cancelled after 20 rounds goes on where it was."""
     async with asynchronous(place) as saver:

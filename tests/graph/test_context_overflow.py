@@ -109,6 +109,7 @@ class Named(ScriptedModel):
     model_name: str = "small"
 
 
+@pytest.mark.thorough
 def test_smaller_size_is_the_models(tmp_path: Path) -> None:
     """What a provider refused is remembered for its model alone."""
     provider = Provider()

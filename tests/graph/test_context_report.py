@@ -133,6 +133,7 @@ def test_a_step_of_the_window_is_told(tmp_path: Path) -> None:
     assert found[-1]["prefix"] < found[-2]["prefix"]
 
 
+@pytest.mark.thorough
 def test_each_cut_in_the_middle_of_a_turn_is_told(tmp_path: Path) -> None:
     """Where each round fills most of the room, each call after two says that it was cut anew."""
     script = [*[together(*[call("look_up")] * 3)] * 4, "Found."]
@@ -145,6 +146,7 @@ def test_each_cut_in_the_middle_of_a_turn_is_told(tmp_path: Path) -> None:
     assert told == [*[{"after_turn": 0, "why": "new"}] * 2, *cuts]
 
 
+@pytest.mark.thorough
 def test_what_was_left_out_is_named_with_its_place(lived: list[Call]) -> None:
     """Turns by number, none of which is in the prompt; what stands for them, and previews."""
     for one in lived:

@@ -163,6 +163,7 @@ def test_many_tiny_messages_count_what_is_billed(server: OpenAIServer, seed: int
     assert counted([*messages]) == bill(answer)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("piece", [piece for piece in PIECES if piece.strip()][::4])
 def test_a_huge_message_is_at_most_one_percent_too_high(server: OpenAIServer, piece: str) -> None:
     """Over 200,000 characters a text is counted in slices, which may cost a little."""

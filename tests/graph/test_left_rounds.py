@@ -175,6 +175,7 @@ def at_round(chat: Talk, number: int) -> RunnableConfig:
     raise LookupError(number)
 
 
+@pytest.mark.thorough
 def test_fork_in_the_middle(tmp_path: Path) -> None:
     """A committed turn that goes on from its middle has its own rounds and no others."""
     chat = looking(tmp_path, [*looks(1, 25), "Done.", *looks(101, 110), "Other."])
@@ -378,6 +379,7 @@ def test_tool_that_removes_all_messages(tmp_path: Path, clearing: str) -> None:
     assert stones(records(chat)[0].messages) == [*range(1, 16)]
 
 
+@pytest.mark.thorough
 def test_failing_model_in_the_middle(tmp_path: Path) -> None:
     """A provider that fails after 20 rounds loses none of them."""
     chat = looking(tmp_path, [*looks(1, 20), ValueError("overloaded"), *looks(21, 25), "Done."])

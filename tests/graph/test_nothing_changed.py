@@ -80,6 +80,7 @@ def test_near_prompt_has_what_was_said(said: Talk) -> None:
     assert any("turquoise owner" in m.text for m in sent)
 
 
+@pytest.mark.thorough
 def test_prompt_after_a_change_of_plan_has_what_was_said(said: Talk) -> None:
     """The answer that was just given stands with its name."""
     answers = [m for one in said.model.sent for m in one.messages if m.name == "Planner"]

@@ -93,6 +93,7 @@ def test_effort_opens_and_concludes(tmp_path: Path, *, streaming: bool) -> None:
     assert SUMMARY["summary"] in json.dumps(server.requests[4].body)
 
 
+@pytest.mark.thorough
 def test_user_sees_only_the_answer_streamed(tmp_path: Path) -> None:
     """Over HTTP too no word of the summary is in the user's stream."""
     script: list[Answer] = [

@@ -418,6 +418,7 @@ def tell(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Story, str, str]
     return tell
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("entry", ["graph"], indirect=True)
 @pytest.mark.parametrize("provider", ADAPTERS)
 @pytest.mark.parametrize("story", STORIES, ids=lambda one: one.__name__)

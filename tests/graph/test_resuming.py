@@ -128,6 +128,7 @@ def test_picture_of_the_graph(tmp_path: Path) -> None:
     assert picture.strip() in README.read_text()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("node", ["detect_references", "decay", "persist"])
 def test_answered_turn_that_no_run_ended(tmp_path: Path, node: str) -> None:
     """A new message ends it first: what it mentioned counts, and what faded collapses."""

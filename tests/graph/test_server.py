@@ -135,6 +135,7 @@ def say(client: SyncLangGraphClient, thread: str, words: str, **options: Any) ->
     return found
 
 
+@pytest.mark.thorough
 def test_a_turn_is_answered_with_the_state_that_clients_read(client: SyncLangGraphClient) -> None:
     """A run opens an effort and returns answer, banners and the report of its context."""
     thread = client.threads.create()["thread_id"]
@@ -514,6 +515,7 @@ def test_nodes_say_what_they_do(client: SyncLangGraphClient) -> None:
     assert told == {*NODES}
 
 
+@pytest.mark.thorough
 def test_an_interrupted_run_is_resumed(client: SyncLangGraphClient, thread: str, user: str) -> None:
     """At a breakpoint before any node the state shows what follows; each turn is stored once."""
     how: Any = {"context": {"user_id": user}}
@@ -590,6 +592,7 @@ def _turn(values: Any) -> int:
     return int(values.get("memory", {}).get("turn", 0))
 
 
+@pytest.mark.thorough
 def test_no_route_takes_the_id_of_another_user(tmp_path: Path) -> None:
     """With authentication the routes know who asks, and do nothing in the name of anybody else."""
     (tmp_path / "who.py").write_text(AUTH, "utf-8")

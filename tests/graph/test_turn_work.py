@@ -54,6 +54,7 @@ def begun(archive: Watched, opening: list[Any], turns: int) -> Talk:
     return chat
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "opening", [[], [call("open_effort", name="gateway")]], ids=["talk", "effort"]
 )

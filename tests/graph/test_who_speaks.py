@@ -330,6 +330,7 @@ def forged(logs: Sequence[str]) -> list[str]:
     return [line for line in lines if re.match(r"user: wire|\[turn 2\]user", line)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_poison_stays_in_its_quotes_when_it_is_compressed(tmp_path: Path, provider: str) -> None:
     """A quote of the page is verified against its own words, and shown as it is."""

@@ -130,6 +130,7 @@ def test_bad_changes(archive: SqlArchive, agent: Any) -> None:
     assert [why for path, why in IMPOSSIBLE.items() if why not in answers[path].text] == []
 
 
+@pytest.mark.thorough
 def test_command(tmp_path: Path) -> None:
     """`ebbtide inspect --actions` changes a conversation of `ebbtide chat`."""
     run = ["-m", "ebbtide.cli.main"]

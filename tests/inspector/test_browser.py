@@ -317,6 +317,7 @@ def test_check_of_every_prompt(browser: Browser, remembering: tuple[str, Any, An
         )
 
 
+@pytest.mark.thorough
 def test_the_page_agrees_with_itself(remembering: tuple[str, Any, SqlArchive]) -> None:
     """Its turns add up to its metrics, and an effort changes where the prompts do."""
     archive = remembering[2]
@@ -363,6 +364,7 @@ def test_forecasts_come_true(remembering: tuple[str, Any, SqlArchive]) -> None:
     assert all(int(soon[0]) <= turns <= int(soon[-1]) for _, turns, soon in kept)
 
 
+@pytest.mark.thorough
 def test_sums_and_reasons_of_prompts(remembering: tuple[str, Any, SqlArchive]) -> None:
     """The messages of a prompt add up to its call; a turn that left is no longer sent."""
     archive = remembering[2]

@@ -25,6 +25,7 @@ def here(talk: Conversation) -> Conversation:
     return talk
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "said",
     [

@@ -92,6 +92,7 @@ def form_of(request: Request) -> str:
     return next((form for form in ("response_format", "tools") if form in request.body), "text")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("answers", "forms"), FORMS)
 def test_a_question_is_put_until_it_is_answered(answers: list[Answer], forms: list[str]) -> None:
     """What was refused or badly answered is put in another form, what passes in the same again."""
@@ -101,6 +102,7 @@ def test_a_question_is_put_until_it_is_answered(answers: list[Answer], forms: li
     assert [[form_of(one) for one in requests] for _, requests in put] == [forms] * 2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("answers", "error", "asked"),
     [

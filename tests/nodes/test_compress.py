@@ -87,6 +87,7 @@ def test_edge_cases_have_their_log_entry(tmp_path: Path, edge: str) -> None:
     assert report["left_out"]["compressed"]["shop"].startswith("1-")
 
 
+@pytest.mark.thorough
 def test_an_empty_context_has_its_log_entry(tmp_path: Path) -> None:
     """Where every compressed turn was erased nothing is left to ask a model about."""
     chat, first = passed(tmp_path, turns=10)
@@ -101,6 +102,7 @@ def test_an_empty_context_has_its_log_entry(tmp_path: Path) -> None:
     assert quoted(state) == {"shop": 10}
 
 
+@pytest.mark.thorough
 def test_contradicting_numbers_have_their_log_entry(tmp_path: Path) -> None:
     """The newer number supersedes the older one, which leaves the context and stays stored."""
     old, new, *_ = REVISED[0]

@@ -112,6 +112,7 @@ async def test_the_stream_tells_when_it_begins_and_ends(
     assert len(compressed) == (len(passes) // 2 if ended == "done" else 0)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("entry")
 def test_a_graph_that_hands_over_messages_alone_shows_it(tmp_path: Path) -> None:
     """Each prompt is the one of the agent alone, and each compression is told once."""
@@ -389,6 +390,7 @@ def test_passes_that_fail_cost_no_more_the_longer_they_do(tmp_path: Path) -> Non
     assert asked[58] - asked[54] <= 1.02 * (asked[54] - asked[50])
 
 
+@pytest.mark.thorough
 def test_two_efforts_over_their_shares_take_turns(tmp_path: Path) -> None:
     """A turn compresses one of them, the active one first; the next turn the other."""
     opening = [call("open_effort", name="other"), "Opened."]

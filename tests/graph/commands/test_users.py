@@ -172,6 +172,7 @@ def test_a_turn_that_goes_on_in_another_process(tmp_path: Path, *, explicit: boo
     assert ("summary_model=" in results[-1]) is not explicit
 
 
+@pytest.mark.thorough
 def test_a_configurable_model(tmp_path: Path) -> None:
     """An agent of `create_memory_agent` whose model the config names: commands ask that one."""
     block = "---STATE---\nGoal: ship\n---END STATE---"

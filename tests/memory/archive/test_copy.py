@@ -169,6 +169,7 @@ def test_memories_of_no_session_are_copied(archive: SqlArchive, another: SqlArch
     assert another.attention()._stored("bob") == archive.attention()._stored("bob") != ()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("statement", "said"),
     [

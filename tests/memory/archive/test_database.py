@@ -242,6 +242,7 @@ def test_server_restarted_inside_a_reading(own: Server, at: int) -> None:
         assert cut.left < 0
 
 
+@pytest.mark.thorough
 def test_commit_whose_answer_is_lost(own: Server) -> None:
     """Where nobody heard whether a turn was committed that is said; done again it stands once."""
     with SqlArchive(own.database().url) as archive:
@@ -265,6 +266,7 @@ def test_commit_whose_answer_is_lost(own: Server) -> None:
         assert archive.verify(SESSION) == ()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("at", [1, 3, 5])
 def test_server_restarted_inside_a_transaction(own: Server, tmp_path: Path, at: int) -> None:
     """The commit that it cut off is done again, and the turn stands once."""

@@ -55,6 +55,7 @@ def test_a_conversation_can_be_read(disk: SqlArchive, tmp_path: Path) -> None:
     assert text.endswith("**Effort `auth-bug`: concluded**\n\n```text\nIt is 8443.\n```\n")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("session", SESSIONS)
 def test_any_session_is_a_page(archive: SqlArchive, tmp_path: Path, session: Session) -> None:
     """Of any names, and on every database, each turn has its heading, erased ones say so."""

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import (
@@ -100,6 +101,7 @@ def _stored(value: Any) -> Any:
     return str(value) if type(value) is int and not -(2**63) <= value < 2**64 else value
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(60))
 @given(st.lists(MESSAGES, min_size=1, max_size=3))
 def test_rows_hash_as_ever(messages: list[BaseMessage]) -> None:

@@ -102,6 +102,7 @@ def test_by_meaning(both: tuple[SqlArchive, SqlArchive]) -> None:
     assert found != ranked(disk, None, 4)
 
 
+@pytest.mark.thorough
 def test_by_meaning_where_the_model_has_no_answer(both: tuple[SqlArchive, SqlArchive]) -> None:
     """What a model answers with no numbers stands as little as what is far from the query."""
     model = Concepts(*SYNONYMS, seed=1)

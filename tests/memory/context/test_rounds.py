@@ -327,6 +327,7 @@ def test_request_outlives_what_stands_before_the_turn(talk: Conversation) -> Non
     assert any("shows their logs: 12 more" in one for one in said)
 
 
+@pytest.mark.thorough
 def test_what_leaves_beside_a_round_of_many_calls(talk: Conversation) -> None:
     """Hints, names, index, quotes, summaries, turns, block and constraints, then the request."""
     talk.set(MOST_SUMMARIES=3)

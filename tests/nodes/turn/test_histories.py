@@ -292,6 +292,7 @@ LOST: dict[str, tuple[Callable[[list[BaseMessage]], list[Any]], list[list[str]],
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("where", PLACES)
 @pytest.mark.parametrize("name", LOST)
 def test_lost_checkpoints(
