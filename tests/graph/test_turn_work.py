@@ -85,7 +85,7 @@ def test_round_trips_of_a_turn(archive: Watched) -> None:
         archive.taken()
         chat.say(f"{SAID} It was number {number} of the server room.")
 
-    found = archive.taken()
+    found = [one for one in archive.taken() if "ebbtide_version" not in one]
     commits = [at for at, one in enumerate(found) if "FROM ebbtide_sessions" in one][1]
     assert commits == 3
     assert sum("MATCH" in one for one in found[:3]) == 1
