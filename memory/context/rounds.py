@@ -21,6 +21,7 @@ from ..fences import Fences
 from ..messages import Growing, arguments, call_id, calls
 from ..messages import text as text_of
 from ..running_turn import Turn
+from ..search.passages import word_end
 from ..spans import active_before, spans
 from ..tokens import TokenCounter, count_message, fit
 from ..tool_names import MEMORY_TOOLS
@@ -489,7 +490,13 @@ def _results(messages: Sequence[BaseMessage], at: int) -> dict[object, int]:
 
 
 def _head(words: str, limit: int, count: TokenCounter) -> str:
-    return words if count(words) <= limit else f"{words[: fit(words, limit, count)]}…"
+    """Return words, or their beginning, which ends in no word and no number.
+
+    >>> _head("below 100 characters", 8, len)
+    'below…'
+    """
+    end = len(words) if count(words) <= limit else word_end(words, fit(words, limit, count))
+    return words if end == len(words) else f"{words[:end]}…"
 
 
 def _subject(args: Any) -> str:
