@@ -62,12 +62,11 @@ def listed(
             continue
         messages = []
         for line in made["messages"]:
-            here = {key: line[key] for key in ("change", "part")}
-            content = {key: line[key] for key in line if key not in here}
+            content = {key: line[key] for key in line if key not in {"change", "part"}}
             place = places.setdefault(fingerprint(content), len(lines))
             if place == len(lines):
                 lines.append(content)
-            messages.append((place, here))
+            messages.append((place, line["change"], line["part"]))
         found[f"{number}/{call}"] = {**made, "messages": messages}
     return {"lines": lines, "prompts": found}
 

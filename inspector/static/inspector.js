@@ -55,7 +55,7 @@ async function turnOf(at, number) {
 async function promptAt(at, number, call) {
   if (!whole) return remembered("prompt", { user: at.user, session: at.name, tip: at.tip, turn: number, call });
   const found = whole.prompts[`${number}/${call}`] || { missing: "the file has the prompts of its last turns alone" };
-  return found.missing ? found : { ...found, messages: found.messages.map(([line, here]) => ({ ...whole.lines[line], ...here })) };
+  return found.missing ? found : { ...found, messages: found.messages.map(([line, change, part]) => ({ ...whole.lines[line], change, part })) };
 }
 
 // --- actions ----------------------------------------------------------------------------------

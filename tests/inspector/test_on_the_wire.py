@@ -85,9 +85,7 @@ def _wired(message: Mapping[str, Any]) -> tuple[Any, ...]:
 def as_shown(prompt: Mapping[str, Any]) -> list[Any]:
     """Return the messages of a prompt in the form of `received`."""
     kept = [
-        line
-        for line in prompt["messages"]
-        if "note" not in line and line["change"] != "left" and line["part"] != "tools"
+        line for line in prompt["messages"] if line["change"] != "left" and line["part"] != "tools"
     ]
     return [
         (line["role"], line["text"], [(one["name"], one["args"]) for one in line["calls"]])
