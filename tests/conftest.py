@@ -21,15 +21,13 @@ import hypothesis
 import pytest
 from _pytest.doctest import DoctestModule
 
-from tests.draws import SOAK, WHOLE, examples
+from tests.draws import NO_SKIP, SOAK, WHOLE, examples
 
 if TYPE_CHECKING:
     from tests.databases import Database, Server
     from tests.redis_server import RedisServer
 
 SECRETS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "LANGSMITH_API_KEY", "LANGSMITH_TRACING")
-NO_SKIP = "EBBTIDE_NO_SKIP"
-_NO_SKIP = pytest.StashKey[bool]()
 _IN_TURN = ("entry", "provider", "durability", "way")
 """Parameters of which a quick run takes one value for each test, now this one and now that one. The
 soak takes all of them, and so does whoever names a test."""
@@ -137,11 +135,6 @@ def redis_server(running_redis: "RedisServer") -> "RedisServer":
     return running_redis
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Remember what the environment asked for, before a test changes it."""
-    config.stash[_NO_SKIP] = os.environ.get(NO_SKIP) == "1"
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
     """Look for examples in the docstrings of the package alone, not in those of tests."""
@@ -155,7 +148,7 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     alike = defaultdict[Any, list[pytest.Item]](list)
     for item in items:
         if not WHOLE and item.get_closest_marker("thorough"):
-            item.add_marker(pytest.mark.skip(f"takes seconds: {NO_SKIP}=1 runs it"))
+            item.add_marker(pytest.mark.skip("takes seconds: EBBTIDE_NO_SKIP=1 runs it"))
         given = item.callspec.params if hasattr(item, "callspec") else {}
         if "acceptance" not in item.path.parts and not given.keys().isdisjoint(in_turn):
             rest = tuple((name, id(given[name])) for name in given if name not in in_turn)
@@ -176,26 +169,22 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item,
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Turn a skipped test into a failure where nothing may skip; expected failures stay."""
     report = yield
-    if item.config.stash[_NO_SKIP] and report.skipped and not hasattr(report, "wasxfail"):
+    if NO_SKIP and report.skipped and not hasattr(report, "wasxfail"):
         report.outcome, report.longrepr = "failed", _forbidden(report.longrepr)
     return report
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(
-    collector: pytest.Collector,
-) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """Turn a skipped module into a failure where nothing may skip."""
     report = yield
-    if collector.config.stash[_NO_SKIP] and report.skipped:
+    if NO_SKIP and report.skipped:
         report.outcome, report.longrepr = "failed", _forbidden(report.longrepr)
     return report
 
 
 def _forbidden(why: object) -> str:
-    return f"skipped, but {NO_SKIP}=1 forbids it: {why}"
+    return f"skipped, but EBBTIDE_NO_SKIP=1 forbids it: {why}"
