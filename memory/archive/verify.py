@@ -1,6 +1,7 @@
-"""Checking a session: its turns against their ids and parents, and their attachments."""
+"""Checking a session: its turns against their ids and parents, and the other tables."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from sqlalchemy import select
@@ -9,26 +10,37 @@ from ..efforts import changed
 from ..turn import StoredTurn, commit_id
 from . import attachments, parts
 from .erasures import Scope
+from .index import among
+from .load import listed_under
 from .protocol import Finding
-from .rows import remains, state_of, turn_of
-from .schema import turns
+from .rows import packed, remains, state_of, turn_of
+from .schema import changes, members, runs, turns
 
 _Place: TypeAlias = tuple[int, int]
 """A run and a place in it."""
+
+_Changes: TypeAlias = dict[_Place, list[Any]]
+"""The changes of efforts by turn, as the table has them or should have them."""
 
 
 def verify(scope: Scope) -> tuple[Finding, ...]:
     """Return what is wrong with a session, first its turns in the order of their commit."""
     findings: list[Finding] = []
     places: dict[_Place, Any] = {}
-    erased = 0
+    checked: dict[_Place, StoredTurn] = {}
+    expected: _Changes = {}
     for row in scope.turns():
-        places[row.run, row.place] = row
+        place = (row.run, row.place)
+        places[place] = row
         try:
             turn = turn_of(row)
             state_of(row)
-            for event in turn.events:  # what is no event raises
-                changed(event, turn.number)
+            efforts = ((changed(event, turn.number), event) for event in turn.events)
+            expected[place] = [
+                (effort.id, effort.status, turn.at, packed(event))
+                for effort, event in efforts
+                if effort
+            ]
             sound = _is_sound(turn)
             if row.block and row.anchor is None:
                 findings.append(_finding(row, "its state block is missing"))
@@ -37,13 +49,14 @@ def verify(scope: Scope) -> tuple[Finding, ...]:
             continue
         if not sound:
             findings.append(_finding(row, "the id does not match the messages"))
-        erased += turn.status == "erased"
-    findings += [*_parents(scope, places), *_count(scope, places), *_leaves(scope, places)]
+        checked[place] = replace(turn, messages=())
+    findings += [*_parents(scope, places), *_counts(scope, places)]
+    findings += [*_listed(scope, places, checked, expected), *_leaves(scope, places)]
     findings += _attachments(scope, places)
     for part in parts.unjoined(scope.connection, scope.row.user, scope.session):
         what = "rounds of a turn that runs, or broke off, and was not committed"
         findings.append(Finding(f"part {part[:12]}", what, fatal=False))
-    if erased:
+    if erased := sum(turn.status == "erased" for turn in checked.values()):
         number = f"{erased} turn{'' if erased == 1 else 's'}"
         findings.append(Finding("session", f"{number} erased", fatal=False))
     return tuple(findings)
@@ -69,13 +82,46 @@ def _is_sound(turn: StoredTurn) -> bool:
     return commit_id(turn.nonce, turn.parent, turn.hashed) == turn.id
 
 
-def _count(scope: Scope, places: dict[_Place, Any]) -> Iterator[Finding]:
-    """Yield a finding if the session has other turns than it has noted."""
+def _counts(scope: Scope, places: dict[_Place, Any]) -> Iterator[Finding]:
+    """Yield counts and ends, of the session or of a run, that differ from the stored turns."""
     own = [row for row in places.values() if row.session == scope.row.id]
-    noted, counted = (scope.row.turns, scope.row.newest), (len(own), own[-1].id if own else 0)
+    noted, counted = (
+        (scope.row.turns, scope.row.newest),
+        (len(own), own[-1].id if own else 0),
+    )
     if noted != counted:
         text = f"{noted[0]} turns are noted, the last in row {noted[1]}: there are {counted}"
         yield Finding("session", text)
+    taken: dict[int, set[int]] = {}
+    for run, place in places:
+        taken.setdefault(run, set()).add(place)
+    stored = scope.connection.execute(select(runs).where(among(runs.c.id, scope.runs)))
+    ends = {row.id: {*range(row.first, row.last + 1)} for row in stored}
+    for run in sorted(taken.keys() | ends):
+        if taken.get(run, set()) != ends.get(run, set()):
+            text = f"run {run} has other turns than it says"
+            yield Finding("session", text)
+
+
+def _listed(
+    scope: Scope, places: dict[_Place, Any], checked: dict[_Place, StoredTurn], expected: _Changes
+) -> Iterator[Finding]:
+    """Yield the turns whose rows in the tables of efforts differ from what they say."""
+    efforts = {place: {*listed_under(turn)} for place, turn in checked.items()}
+    listed: dict[_Place, set[str]] = {}
+    for row in scope.rows(members, "effort"):
+        listed.setdefault((row.run, row.place), set()).add(row.effort)
+    stored: _Changes = {}
+    for row in scope.rows(changes, "id"):
+        change = (row.effort, row.status, row.at, row.entry)
+        stored.setdefault((row.run, row.place), []).append(change)
+    damaged = places.keys() - efforts.keys()
+    for place in sorted((listed.keys() | stored.keys() | efforts.keys()) - damaged):
+        where = _name(places[place]) if place in places else f"run {place[0]}"
+        if listed.get(place, set()) != efforts.get(place, set()):
+            yield Finding(where, "the turn is listed under other efforts than it has")
+        if stored.get(place, []) != expected.get(place, []):
+            yield Finding(where, "the manifest has other changes of efforts than the turn")
 
 
 def _parents(scope: Scope, places: dict[_Place, Any]) -> Iterator[Finding]:

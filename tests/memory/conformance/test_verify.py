@@ -46,6 +46,7 @@ def damaged(archive: SqlArchive, statement: str, **values: Any) -> None:
     ("statement", "where", "what"),
     [
         ("DELETE FROM ebbtide_turns WHERE turn = 3", "session", "3 turns are noted"),
+        ("DELETE FROM ebbtide_turns WHERE turn = 3", "session", "has other turns than it says"),
         ("DELETE FROM ebbtide_turns WHERE turn = 2", "turn 3", "the parent of turn 3 is missing"),
         (
             "UPDATE ebbtide_turns SET parent = :junk WHERE turn = 2",
@@ -62,6 +63,11 @@ def damaged(archive: SqlArchive, statement: str, **values: Any) -> None:
         ("UPDATE ebbtide_turns SET state = :junk WHERE turn = 3", "turn 3", "it is no turn"),
         ("UPDATE ebbtide_sessions SET newest = 9", "session", "the last in row 9"),
         ("UPDATE ebbtide_sessions SET turns = 9", "session", "9 turns are noted"),
+        ("UPDATE ebbtide_runs SET last = 9", "session", "has other turns than it says"),
+        ("DELETE FROM ebbtide_members WHERE turn = 3", "turn 3", "listed under other efforts"),
+        ("UPDATE ebbtide_members SET effort = 'b' WHERE turn = 1", "turn 1", "other efforts"),
+        ("DELETE FROM ebbtide_changes WHERE turn = 2", "turn 2", "the manifest has other changes"),
+        ("UPDATE ebbtide_changes SET status = 'open'", "turn 2", "the manifest has other changes"),
     ],
 )
 def test_damage_is_found(archive: SqlArchive, statement: str, where: str, what: str) -> None:
