@@ -127,9 +127,9 @@ def _listed(
 def _parents(scope: Scope, places: dict[_Place, Any]) -> Iterator[Finding]:
     """Yield the turns whose parent is not the one before them."""
     for (run, place), row in places.items():
-        before = places.get((run, place - 1))
-        if before is None and scope.runs[run] and row.place == scope.runs[run][0].last + 1:
-            before = places.get(scope.runs[run][0][0:3:2]) or _row(scope, scope.runs[run][0])
+        before, front = places.get((run, place - 1)), scope.runs.get(run)
+        if before is None and front and row.place == front[0].last + 1:
+            before = places.get(front[0][0:3:2]) or _row(scope, front[0])
         if row.parent != (before.hash if before else ""):
             yield _finding(row, f"the parent of turn {row.turn} is missing")
 

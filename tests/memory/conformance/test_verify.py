@@ -64,6 +64,7 @@ def damaged(archive: SqlArchive, statement: str, **values: Any) -> None:
         ("UPDATE ebbtide_sessions SET newest = 9", "session", "the last in row 9"),
         ("UPDATE ebbtide_sessions SET turns = 9", "session", "9 turns are noted"),
         ("UPDATE ebbtide_runs SET last = 9", "session", "has other turns than it says"),
+        ("DELETE FROM ebbtide_runs", "session", "has other turns than it says"),
         ("DELETE FROM ebbtide_members WHERE turn = 3", "turn 3", "listed under other efforts"),
         ("UPDATE ebbtide_members SET effort = 'b' WHERE turn = 1", "turn 1", "other efforts"),
         ("DELETE FROM ebbtide_changes WHERE turn = 2", "turn 2", "the manifest has other changes"),
