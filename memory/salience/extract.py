@@ -206,6 +206,8 @@ class Asking:
         quote, room = quote.strip(), limit - count(f" {CUT} ")
         head = cut_at_sentence(quote, int(_HEAD_SHARE * room), count)
         head = head if quote.startswith(head) else head.removesuffix("…")
+        last = range(len(head), 0, -1)
+        head = head[: next((at for at in last if EDGE.match(quote, at)), len(head))]
         rest = quote[len(head) :]
         begin = fit_end(rest, room - count(head), count)
         begin = next(at for at in range(begin, len(rest) + 1) if EDGE.match(rest, at))

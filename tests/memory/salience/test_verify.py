@@ -1,5 +1,6 @@
 """Quotes are held against their source: what an item is, and what becomes of the others."""
 
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -212,6 +213,15 @@ def test_a_long_quote_is_cut(said: str, beginning: str) -> None:
     (verdict,) = verify([Extracted(quote=said)], turns, cut=asking.cut)
 
     assert verdict == Verdict(said, "verbatim", Item(Kind.FACT, beginning, 1))
+
+
+def test_a_cut_halves_no_number() -> None:
+    """Where no spaces stand between words either."""
+    said = "而且超时必须是1200毫秒、" * 9
+
+    cuts = [Asking(0, Fences("", len), quotes).cut(said) for quotes in range(60, 400, 7)]
+
+    assert {number for cut in cuts for number in re.findall(r"\d+", cut)} == {"1200"}
 
 
 def test_a_long_near_miss_is_found_by_its_ends() -> None:
