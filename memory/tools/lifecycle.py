@@ -148,6 +148,9 @@ def _purpose_tokens(work: Turn, efforts: Iterable[Effort]) -> int:
 
 def _former(work: Turn, effort: Effort) -> tuple[str, ...]:
     """Return the constraints that lapsed when an effort was concluded which is open again."""
+    for event in reversed(work.efforts.events):
+        if event["type"] == "concluded" and event["effort"] == effort.id:
+            return tuple(event.get("constraints", ()))
     opened = work.efforts.open[effort.id]["opened_turn"]
     before = work.view.as_of(opened - 1).efforts_named([effort.id], ())
     return before[0].constraints if before else ()

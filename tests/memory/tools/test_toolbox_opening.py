@@ -81,13 +81,20 @@ def test_a_reopened_effort_may_have_a_new_goal(talk: Conversation, goal: str, ho
     assert changes == [goal] * bool(goal)
 
 
-def test_a_former_constraint_is_dropped(talk: Conversation) -> None:
+@pytest.mark.parametrize("in_one_turn", [False, True])
+def test_a_former_constraint_is_dropped(talk: Conversation, *, in_one_turn: bool) -> None:
     """It does not hold any more, so that nothing changes; any other one is still an error."""
     talk.answer()
-    talk.turn("Go.", call("open_effort", name="a", constraints=["no downtime"]))
-    talk.turn("Done.", call("close_effort"))
-    talk.turn("Once more.", call("reopen_effort", effort_id="a"))
+    steps = (
+        call("open_effort", name="a", constraints=["no downtime"]),
+        call("close_effort"),
+        call("reopen_effort", effort_id="a"),
+    )
+    for step in steps[: 0 if in_one_turn else 3]:
+        talk.turn("Go.", step)
     talk.ask("It may be down.")
+    for step in steps[0 if in_one_turn else 3 :]:
+        talk.call(step["name"], **step["args"])
     done = talk.call("update_goal", drop_constraints=["no downtime."])
     wrong = talk.call("update_goal", drop_constraints=["in May"])
 
