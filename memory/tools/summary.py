@@ -102,7 +102,9 @@ def unfounded(summary: str, log: Sequence[BaseMessage], *days: str) -> list[str]
     folded, numbers = whole.casefold(), {*_NUMBER.findall(whole)}
 
     def occurs(name: str) -> bool:
-        return bool(re.search(rf"(?<!{LETTER}){re.escape(name)}(?!{LETTER})", folded))
+        # The name first: after a lookbehind the engine tries it at every place.
+        name = re.escape(name)
+        return bool(re.search(rf"{name}(?<!{LETTER}{name})(?!{LETTER})", folded))
 
     numbers.update(_NUMBER.findall(_THOUSANDS.sub("", whole)))
     # Of "and/or" a slash makes no path.
