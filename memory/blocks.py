@@ -94,18 +94,23 @@ _UNKNOWN_PAGES, _UNKNOWN_SECONDS = 2, 30.0
 """The size of what a message has by address or id alone."""
 
 
-def _of_image(one: Attachment) -> int:
+_Count: TypeAlias = Callable[[str], int]
+
+
+def _of_image(one: Attachment, _: _Count) -> int:
     pixels = one.pixels[0] * one.pixels[1]
     is_small = 0 < pixels < _SMALL_IMAGE
     return ceil(pixels / _PIXELS_PER_TOKEN) if is_small else PRICES["image"][0]
 
 
-def _of_pages(one: Attachment) -> int:
+def _of_file(one: Attachment, count: _Count) -> int:
+    if one.text and not one.is_pdf:
+        return count(one.text)
     pages = one.pages or ceil(one.size / _BYTES_PER_PAGE) or _UNKNOWN_PAGES
     return pages * PRICES["page"][0]
 
 
-def _of_seconds(one: Attachment) -> int:
+def _of_seconds(one: Attachment, _: _Count) -> int:
     usual = one.size / _BYTES_PER_SECOND[one.kind] or _UNKNOWN_SECONDS
     return max(1, ceil((one.seconds or usual) * PRICES[f"second of {one.kind}"][0]))
 
@@ -116,15 +121,15 @@ class BlockKind:
 
     `types` are those of its blocks in the forms of LangChain, OpenAI's chat and Responses,
     Anthropic, Gemini and MCP. `price` returns the tokens of an attachment, None: the block counts
-    as its JSON. By `asked` and `in_results`, entries of a model's profile, a model refuses it in a
-    message, and in a tool's result. In a text stands `[type]` for a block, and what it says follows
-    if it `speaks`.
+    as its JSON. A model refuses it in a message by `asked`, in a tool's result by `in_results`:
+    entries of the model's profile that are false, or providers, such as `openai`. In a text stands
+    `[type]` for a block, and what it says follows if it `speaks`.
     """
 
     types: tuple[str, ...] = ()
-    price: Callable[[Attachment], int] | None = None
-    asked: str = ""
-    in_results: str = ""
+    price: Callable[[Attachment, _Count], int] | None = None
+    asked: tuple[str, ...] = ()
+    in_results: tuple[str, ...] = ()
     speaks: bool = True
 
 
@@ -136,18 +141,18 @@ KINDS: Mapping[str, BlockKind] = {
     "thought": BlockKind(("thinking", "redacted_thinking", "reasoning"), speaks=False),
     "image": BlockKind(
         ("image", "image_url", "input_image", "image_generation_call"),
-        *(_of_image, "image_inputs", "image_tool_message"),
+        *(_of_image, ("image_inputs",), ("image_tool_message",)),
     ),
     "file": BlockKind(
         (
             *("file", "input_file", "document", "text-plain", "resource"),
             *("resource_link", "media", "container_upload"),
         ),
-        _of_pages,
+        _of_file,
     ),
-    "pdf": BlockKind((), None, "pdf_inputs", "pdf_tool_message"),  # a file, by its data
-    "audio": BlockKind(("audio", "input_audio", "audio_url"), _of_seconds, "audio_inputs"),
-    "video": BlockKind(("video", "video_url", "input_video"), _of_seconds, "video_inputs"),
+    "pdf": BlockKind((), None, ("pdf_inputs",), ("pdf_tool_message",)),  # a file, by its data
+    "audio": BlockKind(("audio", "input_audio", "audio_url"), _of_seconds, ("audio_inputs",)),
+    "video": BlockKind(("video", "video_url", "input_video"), _of_seconds, ("video_inputs",)),
     "other": BlockKind(),
 }
 
@@ -170,27 +175,28 @@ def may_have_file(block: Any) -> bool:
     return kind_of(block) not in {"text", "thought", "call"}
 
 
-def price(one: Attachment) -> int:
+def price(one: Attachment, count: _Count) -> int:
     """Return the tokens of an attachment; pages and seconds not known are guessed from its bytes.
 
-    >>> price(Attachment("image", pixels=(300, 200))), price(Attachment("image"))
+    >>> price(Attachment("image", pixels=(300, 200)), len), price(Attachment("image"), len)
     (80, 1600)
-    >>> price(Attachment("file", "application/pdf", pages=2)), price(Attachment("audio", seconds=9))
-    (4000, 288)
+    >>> price(Attachment("file", "application/pdf", pages=2), len)
+    4000
     """
     of_kind = KINDS[one.kind].price
-    return of_kind(one) if of_kind else 0
+    return of_kind(one, count) if of_kind else 0
 
 
-def refused_by(profile: Mapping[str, Any]) -> frozenset[str]:
-    """Return the kinds of attachments that a model does not take, by its profile.
+def refused_by(profile: Mapping[str, Any], provider: str) -> frozenset[str]:
+    """Return the kinds of attachments that a model does not take, by its profile and provider.
 
-    >>> sorted(refused_by({"image_inputs": True, "image_tool_message": False}))
+    >>> sorted(refused_by({"image_inputs": True, "image_tool_message": False}, "openai"))
     ['image of a tool']
     """
-    entries = {kind.asked: name for name, kind in KINDS.items()}
-    entries |= {kind.in_results: f"{name} of a tool" for name, kind in KINDS.items()}
-    return frozenset(name for key, name in entries.items() if profile.get(key) is False)
+    refusing = {provider, *(key for key, value in profile.items() if value is False)}
+    asked = {name for name, kind in KINDS.items() if refusing & {*kind.asked}}
+    in_results = {name for name, kind in KINDS.items() if refusing & {*kind.in_results}}
+    return frozenset(asked | {f"{name} of a tool" for name in in_results})
 
 
 def attachment(block: Any) -> Attachment | None:

@@ -179,10 +179,7 @@ def price_of(block: Mapping[str, Any], count: TokenCounter) -> int | None:
     if one is None:
         return None
     own = count.price(one) if isinstance(count, PricedCounter) else None
-    if own is not None:
-        return own
-    says = one.kind == "file" and one.text and not one.is_pdf
-    return count(one.text) if says else price(one)
+    return price(one, count) if own is None else own
 
 
 def exact(text: str) -> int:
