@@ -25,10 +25,10 @@ from ..memory.view import view_at
 from ..nodes.turn.arrivals import is_all_answered
 from ..nodes.turn.langchain_messages import messages_in_state
 from ..nodes.turn.parts import AgentParts
-from ..nodes.turn.readable import readable
 from ..nodes.turn.session import user_of
 from ..nodes.turn.state import unpacked, without_reserved
 from ..nodes.turn.updates import tip_of
+from ..nodes.turn.well_typed import well_typed
 
 _ROLES = frozenset({"user", "human", "assistant", "ai", "system"})
 
@@ -102,8 +102,8 @@ def input_messages(given: Any) -> list[BaseMessage] | None:
         messages = convert_to_messages(given if isinstance(given, list) else [given])
     except (ValueError, TypeError, NotImplementedError):
         return None
-    readables = map(readable, messages)
-    return [m if m.id else m.model_copy(update={"id": str(uuid4())}) for m in readables]
+    typed = map(well_typed, messages)
+    return [m if m.id else m.model_copy(update={"id": str(uuid4())}) for m in typed]
 
 
 def left_messages(checkpoint: CheckpointTuple) -> list[BaseMessage]:

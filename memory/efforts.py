@@ -76,6 +76,10 @@ class Effort:
         lists = {"constraints": [*self.constraints], "keywords": [*self.keywords]}
         return {**fields, **lists, "effort": self.id}
 
+    def expansion(self, turns: Sequence[int], tokens: int) -> dict[str, Any]:
+        """Return the event of an expanded log, with what `decay` reads of the effort."""
+        return {"type": "expanded", "effort": self.id, "turns": [*turns], "tokens": tokens}
+
 
 def changed(event: Event, turn: int) -> Effort | None:
     """Return the effort as this event wrote it, None for an event that writes none.

@@ -27,7 +27,6 @@ from .turn.arrivals import Arrival, arrival, results_of_client, standing
 from .turn.commits import adopted, commit_arrival, recovered
 from .turn.langchain_messages import completed, kept_in_state
 from .turn.parts import AgentParts
-from .turn.readable import all_readable
 from .turn.session import session_of
 from .turn.state import TurnState, efforts_of, updated
 from .turn.turn import correction, memory_at, running_turn
@@ -38,6 +37,7 @@ from .turn.updates import (
     streamed_update,
     tip_of,
 )
+from .turn.well_typed import well_typed
 
 
 def begin_turn(
@@ -52,7 +52,7 @@ def begin_turn(
     user's, `SettingsError` if the run's budget is below the floor, `InputError` if no message is
     new, what `session_of` raises, and what the archive raises when it cannot commit.
     """
-    state = updated(state, {"messages": all_readable(state["messages"])})
+    state = updated(state, {"messages": [*map(well_typed, state["messages"])]})
     settings = parts.settings_of(runtime.context)
     archive, window, nonce = parts.archive, settings.earlier_turns, secrets.token_hex(16)
     # A run without a thread is named by the nonce of its turn.

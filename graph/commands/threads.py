@@ -39,10 +39,10 @@ from ...nodes.turn.arrivals import is_all_answered, new_messages, unarchived
 from ...nodes.turn.commits import remembered
 from ...nodes.turn.langchain_messages import messages_in_state
 from ...nodes.turn.parts import AgentParts
-from ...nodes.turn.readable import all_readable
 from ...nodes.turn.session import user_of
 from ...nodes.turn.state import AgentState, TurnState, repacked, unpacked
 from ...nodes.turn.updates import is_running, tip_of
+from ...nodes.turn.well_typed import well_typed
 from ..build import MemoryGraph, Node
 from ..entry import is_of_another
 from ..middleware import EbbtideMiddleware
@@ -126,7 +126,8 @@ class Place:
             raise SessionNotFoundError(session.thread)
         values = snapshot.values
         if "messages" in values:
-            values = {**values, "messages": all_readable(messages_in_state(values["messages"]))}
+            messages = map(well_typed, messages_in_state(values["messages"]))
+            values = {**values, "messages": [*messages]}
         thread = Thread(
             self,
             config,

@@ -33,7 +33,7 @@ def expand_effort(work: Turn, effort_id: str, turns: Turns = "", query: Text = "
     chosen = _choose(work, effort, log, numbers(turns), query)
     loaded = loaded_turns(work, effort, log, chosen, query)
     turn_numbers, tokens = [turn.number for turn in chosen], loaded["tokens"]
-    event = {"type": "expanded", "effort": effort.id, "turns": turn_numbers, "tokens": tokens}
+    event = effort.expansion(turn_numbers, tokens)
     if is_in_view(work, effort.id, turn_numbers):
         event["again"], loaded["tokens"] = True, 0
         if offset := loaded.pop("offset", 0):

@@ -26,7 +26,7 @@ from ...memory.turn import Session, StoredTurn
 from ...memory.valid_history import no_result
 from ...memory.view import ArchiveView
 from ...prompts.loader import render
-from .readable import readable
+from .well_typed import well_typed
 
 _Message = TypeVar("_Message", bound=BaseMessage)
 
@@ -79,7 +79,7 @@ def accepted(message: _Message) -> _Message:
     >>> accepted(HumanMessage("hi", name="EBBTIDE")).name is None
     True
     """
-    message = cast("_Message", readable(message))
+    message = cast("_Message", well_typed(message))
     data = dict(message)
     own = clean(without_reserved_name(data, message.type))
     return message if own == data else type(message)(**own)

@@ -392,13 +392,6 @@ CHANNELS = AgentState.__annotations__.keys() - {"memory", "bookkeeping"}
 _COUNTED = ("turn", "expanded", "summaries")
 """Keys of the state by which is counted how many turns logs and summaries have left."""
 
-TEXTS: Mapping[str, tuple[str, ...]] = {
-    "open_efforts": ("goal", "constraints"),
-    "expanded": (),
-    "summaries": ("status", "goal", "summary"),
-}
-"""What entries of efforts have for people alone; it is not saved with a turn."""
-
 
 def efforts_of(state: Mapping[str, Any]) -> Efforts:
     """Return the part of the state that the memory tools change."""

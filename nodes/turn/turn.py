@@ -35,7 +35,6 @@ from .session import session_of
 from .state import (
     CHANNELS,
     ENTRIES,
-    TEXTS,
     Bookkeeping,
     Memory,
     TurnState,
@@ -43,7 +42,7 @@ from .state import (
     unpacked,
     updated,
 )
-from .updates import efforts_update, not_aged, tip_of, tip_update, with_texts
+from .updates import TEXTS, efforts_update, not_aged, tip_of, tip_update, with_texts
 
 _log = logging.getLogger("ebbtide.archive")
 

@@ -15,7 +15,7 @@ from ...memory.settings import Settings
 from ...memory.turn import StoredTurn, Tip
 from ...memory.view import ArchiveView
 from ..ask import QuestionCost
-from .state import TEXTS, TurnState
+from .state import TurnState
 
 SUMMARIES = 20
 """The newest summaries, which stand in the state with their texts: people read no more of them."""
@@ -25,6 +25,14 @@ SUMMARY_LENGTH = 80
 
 GOAL_LENGTH = 160
 """Characters of a goal or a constraint in the state, which each step of a turn writes again."""
+
+
+TEXTS: Mapping[str, tuple[str, ...]] = {
+    "open_efforts": ("goal", "constraints"),
+    "expanded": (),
+    "summaries": ("status", "goal", "summary"),
+}
+"""What entries of efforts have for people alone; it is not saved with a turn."""
 
 
 def tip_of(state: TurnState) -> Tip:
@@ -106,7 +114,7 @@ def with_texts(efforts: Efforts, view: ArchiveView, *, anew: bool = False) -> Ef
     changed = {*map(attrgetter("id"), changes(efforts.events, 0))}
     newest = {*[*efforts.summaries][-SUMMARIES:]}
     listed = {
-        name: entry if name in newest else without_texts("summaries", entry)
+        name: entry if name in newest else _without_texts("summaries", entry)
         for name, entry in efforts.summaries.items()
     }
     places = {"open_efforts": dict(efforts.open), "summaries": listed}
@@ -128,16 +136,11 @@ def with_texts(efforts: Efforts, view: ArchiveView, *, anew: bool = False) -> Ef
         }
         shown = {field: texts[field] for field in TEXTS[key]}
         entry = places[key][effort.id]
-        places[key][effort.id] = {**shown, **without_texts(key, entry)}
+        places[key][effort.id] = {**shown, **_without_texts(key, entry)}
     return replace(efforts, open=places["open_efforts"], summaries=listed)
 
 
-def without_texts(key: str, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an entry of an effort without what people alone read.
-
-    >>> without_texts("summaries", {"summary": "Fixed.", "last_referenced_turn": 5})
-    {'last_referenced_turn': 5}
-    """
+def _without_texts(key: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     return {field: value for field, value in entry.items() if field not in TEXTS[key]}
 
 

@@ -1,10 +1,10 @@
-"""Messages with values of the wrong type, put right so that they can be read again.
+"""Messages whose values have the types that LangChain asks for; others are put right.
 
 LangChain checks a message when it is made, not when it is changed: `call["id"] = 5` stays.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -30,7 +30,7 @@ _WRONG = "wrong"
 """Where `additional_kwargs` has the values of a wrong type."""
 
 
-def readable(message: BaseMessage) -> BaseMessage:
+def well_typed(message: BaseMessage) -> BaseMessage:
     """Return a message whose values have the types that LangChain asks for; the same if they have.
 
     Text of another type becomes JSON. Other values of a wrong type stand in `additional_kwargs`,
@@ -41,7 +41,7 @@ def readable(message: BaseMessage) -> BaseMessage:
         >>> from langchain_core.messages import ToolMessage
         >>> result = ToolMessage("Found.", tool_call_id="1")
         >>> result.tool_call_id = 1
-        >>> readable(result).tool_call_id
+        >>> well_typed(result).tool_call_id
         '1'
     """
     right, wrong = dict[str, Any](), dict[str, Any]()
@@ -80,11 +80,6 @@ def _right_inside(fields: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(own, dict) or not isinstance(own.get("raw", ""), str | list):
         right["response_metadata"] = {**metadata, METADATA_KEY: {}}
     return right
-
-
-def all_readable(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
-    """Return messages as `readable` does."""
-    return [*map(readable, messages)]
 
 
 @cache

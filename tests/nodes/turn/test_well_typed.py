@@ -20,7 +20,7 @@ from langchain_core.messages import (
 from ebbtide import commands, transcript
 from ebbtide.memory.serialised import stored_form
 from ebbtide.nodes.turn.langchain_messages import messages_in_state
-from ebbtide.nodes.turn.readable import readable
+from ebbtide.nodes.turn.well_typed import well_typed
 from ebbtide.testing import InMemoryArchive
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call
@@ -62,14 +62,14 @@ def test_whatever_is_written_into_a_message_can_be_read_again(
     at, name = field
     changed = MADE[at].model_copy(update={name: odd})
 
-    (read,) = stored_form([readable(changed)])
+    (read,) = stored_form([well_typed(changed)])
 
-    assert stored_form([readable(read)]) == stored_form([read])
+    assert stored_form([well_typed(read)]) == stored_form([read])
 
 
 def test_message_as_it_was_made_stays_the_same() -> None:
     """Nothing is copied where nothing is wrong."""
-    assert all(readable(message) is message for message in MADE)
+    assert all(well_typed(message) is message for message in MADE)
 
 
 class Note(BaseMessage):
@@ -81,7 +81,7 @@ class Note(BaseMessage):
 
 def test_message_of_an_own_class() -> None:
     """It stays in the role of its type, with all that it has."""
-    (read,) = stored_form([readable(Note(content="Buy milk.", id="n"))])
+    (read,) = stored_form([well_typed(Note(content="Buy milk.", id="n"))])
 
     assert isinstance(read, ChatMessage)
     assert (read.role, read.text, read.id) == ("note", "Buy milk.", "n")
@@ -141,6 +141,6 @@ def test_answer_written_as_json_with_calls_of_a_wrong_type() -> None:
     """LangChain converts it without looking at them."""
     written = {"type": "ai", "content": "Hi", "invalid_tool_calls": [5], "usage_metadata": None}
 
-    (message,) = stored_form(map(readable, messages_in_state([written])))
+    (message,) = stored_form(map(well_typed, messages_in_state([written])))
 
     assert message.additional_kwargs == {"wrong": {"invalid_tool_calls": [5]}}
