@@ -39,7 +39,7 @@ RECENT = 3
 """The last exchanges that a strategy keeps as they are; an exchange begins with a question."""
 
 BUDGET = 4_000
-"""Tokens of the agent's context without a setting; instructions and tools take about 1,150."""
+"""Tokens of the agent's context without a setting, its instructions and tools among them."""
 
 
 class StrategyError(EvaluationError):
