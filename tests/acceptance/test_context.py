@@ -5,6 +5,7 @@ Page 03, "The order" and "The hard budget"; page 02, "Ambient window".
 
 import re
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -237,6 +238,17 @@ def test_pointer_resolves(tmp_path: Path) -> None:
 
     (read,) = said.results
     assert "word" in words_of(read["turns"][0])
+
+
+def test_small_context_is_cut_to_half(tmp_path: Path) -> None:
+    """03, The hard budget: cuts are rare, so that the prefix of a small context is cached too."""
+    here = stage(tmp_path, settings=Settings(context_budget=4_000, ambient_window=0))
+
+    sizes = [size(here.say(f"{n} {PAGE[:300]}", f"{n} {PAGE[:300]}").sent) for n in range(40)]
+
+    after = [now for before, now in pairwise(sizes) if now < before]
+    assert 1 <= len(after) <= 5
+    assert max(after) < 4_000 // 2
 
 
 def test_context_report(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ Page 03, "Inside a long turn"; page 01, "What belongs to an effort".
 """
 
 from base64 import b64encode
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,18 @@ def test_request_of_a_long_turn_stays_whole(tmp_path: Path) -> None:
     said = here.say(request, *rounds, "Done.")
 
     assert [request in sent.text for sent in said.calls] == [True] * len(said.calls)
+
+
+def test_cut_of_a_long_turn_leaves_half_of_the_room(tmp_path: Path) -> None:
+    """03, Inside a long turn, 5: a cut goes down to low water, not to the brim."""
+    here = stage(tmp_path, settings=Settings(context_budget=8_000), tools=[fetch])
+    rounds = [call("fetch", name=f"page{number}") for number in range(40)]
+
+    sizes = [*map(size, here.say("Fetch them.", *rounds, "Done.").calls)]
+
+    after = [now for before, now in pairwise(sizes) if now < before]
+    assert 1 <= len(after) <= 6
+    assert max(after) < 8_000 // 2
 
 
 def test_newest_results_are_whole_as_long_as_older_rounds_can_leave(tmp_path: Path) -> None:

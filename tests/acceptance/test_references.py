@@ -168,6 +168,25 @@ def test_references_have_their_reason(watched: Stage) -> None:
     assert {*reference["words"]} == {"axios", "interceptor"}
 
 
+@pytest.mark.parametrize(
+    ("said", "counts"),
+    [
+        ("How is the nightly deploy of staging?", False),
+        ("How is the nightly deploy of the cookie gateway?", True),
+    ],
+)
+def test_only_distinctive_keywords_count(tmp_path: Path, said: str, *, counts: bool) -> None:
+    """02, Distinctive: words that most efforts have are no mention, whatever their number."""
+    here = stage(tmp_path)
+    for name, part in (("auth-bug", "cookie gateway"), ("backup", "volume"), ("mail", "queue")):
+        here.say("Let us begin.", call("open_effort", name=name), "Opened.")
+        here.say(f"The nightly deploy of staging fails at the {part}.")
+        here.use("close_effort")
+    here.use("expand_effort", effort_id="auth-bug")
+
+    assert mentioned(here.say(said)) == counts
+
+
 def test_mention_in_a_long_message(watched: Stage) -> None:
     """02, Distinctive: the share is of the best passage, a sentence or two, not of the message."""
     assert mentioned(watched.say(MAIL, "I see."))

@@ -289,6 +289,22 @@ def test_what_shares_a_common_word_is_weak(talk: Conversation) -> None:
     assert "weak" not in passages(rare)[0]
 
 
+def test_summary_that_shares_a_common_word_is_weak(talk: Conversation) -> None:
+    """It is left out where others say a rare word of the query."""
+    for number in range(20):
+        talk.turn(f"The harbour has {number} boats.", answer="Fine.")
+    talk.turn("Hollberg pays by direct debit.")
+    talk.replies.append(EffortSummary(summary="The harbour wall is blue.", keywords=[]))
+    talk.effort("dock", LONG_ENOUGH, "We paint it.")
+    talk.ask("And?")
+
+    query = "preferred electricity tariffs Hollberg voltage harbour"
+    found = talk.call("search_efforts", query=query)
+
+    assert "Hollberg" in str(found)
+    assert "dock" not in str(found)
+
+
 def test_each_result_of_a_tool_is_a_passage_of_its_own(talk: Conversation) -> None:
     """Its speaker is who said it, and not who spoke right before."""
     asked = [call(name, call_id=name) for name in ("list_dir", "read_file")]
