@@ -4,7 +4,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import repeat
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, NotRequired, TypeAlias, cast
+
+from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, with_config
+from typing_extensions import TypedDict
 
 from .banners import banner_of
 from .turn import Event, StoredTurn
@@ -123,14 +126,83 @@ def as_shown(purpose: str) -> str:
     return _BULLET.sub("", one_line(purpose)).rstrip(".")
 
 
+_ENTRY = ConfigDict(strict=True, extra="allow")
+"""Leaves fields that are not ours: a note that somebody typed, a field of a newer version."""
+
+TurnNumber: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 31)]
+"""The number of a turn; the archive keeps it in an integer of PostgreSQL, which ends there."""
+
+
+def _past(turn: int, info: ValidationInfo) -> int:
+    if turn > cast("dict[str, int]", info.context)["turn"]:
+        raise ValueError("Input should be a turn that has begun")
+    return turn
+
+
+_Past: TypeAlias = Annotated[TurnNumber, AfterValidator(_past)]
+
+_LastReferenced: TypeAlias = Annotated[
+    _Past, Field(description="Last turn that mentioned it; what decays is counted from here")
+]
+
+
+@with_config(_ENTRY)
+class OpenEffort(TypedDict):
+    """Goal and constraints of an open effort, and when it was opened, last active, referenced."""
+
+    goal: NotRequired[Annotated[str, Field(description="What the effort is for")]]
+    constraints: NotRequired[Annotated[list[str], Field(description="What must hold for it")]]
+    opened_turn: Annotated[_Past, Field(description="Turn that opened it")]
+    last_active_turn: Annotated[_Past, Field(description="Last turn in which it was active")]
+    last_referenced_turn: _LastReferenced
+
+
+@with_config(_ENTRY)
+class ExpandedEffort(TypedDict):
+    """When an effort was expanded and last referenced, the turns it shows, those it has left."""
+
+    expanded_turn: Annotated[_Past, Field(description="Turn that expanded it")]
+    last_referenced_turn: _LastReferenced
+    turns: Annotated[list[TurnNumber], Field(description="Turns of its log that are shown")]
+    collapses_in: NotRequired[
+        Annotated[TurnNumber, Field(description="Turns until it collapses if nobody mentions it")]
+    ]
+
+
+@with_config(_ENTRY)
+class Summary(TypedDict):
+    """Goal and summary of an effort, when it was last referenced, in how many turns it is due.
+
+    From then on it leaves with the next change of the plan.
+    """
+
+    status: NotRequired[Annotated[str, Field(description="Concluded")]]
+    goal: NotRequired[Annotated[str, Field(description="What the effort was for")]]
+    summary: NotRequired[Annotated[str, Field(description="The beginning of its text")]]
+    last_referenced_turn: _LastReferenced
+    leaves_in: NotRequired[
+        Annotated[
+            TurnNumber, Field(description="Turns until it is due to leave if nobody mentions it")
+        ]
+    ]
+    due: NotRequired[Annotated[bool, Field(description="It leaves with the next change of plan")]]
+
+
+ENTRIES: Mapping[Any, Any] = {
+    "open_efforts": OpenEffort,
+    "expanded": ExpandedEffort,
+    "summaries": Summary,
+}
+"""The keys of the state whose values are entries of efforts; their required fields are stored."""
+
+
 @dataclass(frozen=True, slots=True)
 class Efforts:
     """The efforts that the context has in the running turn, and the turn's events and banners.
 
-    `open`: id -> opened_turn, last_active_turn, last_referenced_turn, most recently active last.
-    `expanded`: id -> expanded_turn, last_referenced_turn, turns. `summaries`: id ->
-    last_referenced_turn, oldest first. The entries have more for people, on which no rule
-    depends: texts, and in how many turns they leave. `anchor`: field -> text.
+    By id, `open` has `OpenEffort`, most recently active last, `expanded` `ExpandedEffort`, and
+    `summaries` `Summary`, oldest first. No rule depends on their `NotRequired` fields, which are
+    for people. `anchor`: field -> text.
     """
 
     turn: int

@@ -19,13 +19,19 @@ from pydantic import (
     JsonValue,
     TypeAdapter,
     ValidationError,
-    ValidationInfo,
     with_config,
 )
 from typing_extensions import TypedDict
 
 from ...memory.decay import counted_down
-from ...memory.efforts import Efforts
+from ...memory.efforts import (
+    ENTRIES,
+    Efforts,
+    ExpandedEffort,
+    OpenEffort,
+    Summary,
+    TurnNumber,
+)
 from ...memory.errors import SettingsError
 from ...memory.references import ReferenceKind
 from ...memory.settings import resolve
@@ -42,9 +48,6 @@ _STRICT = ConfigDict(strict=True, extra="forbid")
 _OPEN = ConfigDict(strict=True, extra="ignore")
 """Ignores fields that are not ours: a note that somebody typed, a field of a newer version."""
 
-_ENTRY = ConfigDict(strict=True, extra="allow")
-"""Leaves such fields where they are."""
-
 
 def _valid_report(report: dict[str, Any]) -> dict[str, Any]:
     if {"system", "tools"} <= {*_REPORT.validate_python(report)["tokens"]}:
@@ -56,64 +59,6 @@ def _valid_entry(entry: list[Any]) -> list[Any]:
     if [*map(type, entry)] != [str, str, int]:
         raise ValueError("Input should be the digests of an id and a message, and a turn")
     return entry
-
-
-_Turn: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 31)]
-"""The number of a turn; the archive keeps it in an integer of PostgreSQL, which ends there."""
-
-
-def _past(turn: int, info: ValidationInfo) -> int:
-    if turn > cast("dict[str, int]", info.context)["turn"]:
-        raise ValueError("Input should be a turn that has begun")
-    return turn
-
-
-_Past: TypeAlias = Annotated[_Turn, AfterValidator(_past)]
-
-
-_LastReferenced: TypeAlias = Annotated[
-    _Past, Field(description="Last turn that mentioned it; what decays is counted from here")
-]
-
-
-@with_config(_ENTRY)
-class OpenEffort(TypedDict):
-    """Goal and constraints of an open effort, and when it was opened, last active, referenced."""
-
-    goal: NotRequired[Annotated[str, Field(description="What the effort is for")]]
-    constraints: NotRequired[Annotated[list[str], Field(description="What must hold for it")]]
-    opened_turn: Annotated[_Past, Field(description="Turn that opened it")]
-    last_active_turn: Annotated[_Past, Field(description="Last turn in which it was active")]
-    last_referenced_turn: _LastReferenced
-
-
-@with_config(_ENTRY)
-class ExpandedEffort(TypedDict):
-    """When an effort was expanded and last referenced, the turns it shows, those it has left."""
-
-    expanded_turn: Annotated[_Past, Field(description="Turn that expanded it")]
-    last_referenced_turn: _LastReferenced
-    turns: Annotated[list[_Turn], Field(description="Turns of its log that are shown")]
-    collapses_in: NotRequired[
-        Annotated[_Turn, Field(description="Turns until it collapses if nobody mentions it")]
-    ]
-
-
-@with_config(_ENTRY)
-class Summary(TypedDict):
-    """Goal and summary of an effort, when it was last referenced, in how many turns it is due.
-
-    From then on it leaves with the next change of the plan.
-    """
-
-    status: NotRequired[Annotated[str, Field(description="Concluded")]]
-    goal: NotRequired[Annotated[str, Field(description="What the effort was for")]]
-    summary: NotRequired[Annotated[str, Field(description="The beginning of its text")]]
-    last_referenced_turn: _LastReferenced
-    leaves_in: NotRequired[
-        Annotated[_Turn, Field(description="Turns until it is due to leave if nobody mentions it")]
-    ]
-    due: NotRequired[Annotated[bool, Field(description="It leaves with the next change of plan")]]
 
 
 @with_config(_OPEN)
@@ -181,7 +126,7 @@ class Bookkeeping(TypedDict, total=False):
 
     archive: str
     tip: Annotated[str, Field(pattern="^([0-9a-f]{32})?$")]
-    number: _Turn
+    number: TurnNumber
     nonce: Annotated[str, Field(pattern="^([0-9a-f]{2})*$")]
     round: Annotated[str, Field(pattern="^([0-9a-f]{32})?$")]
     command: Annotated[str, Field(pattern="^([0-9a-f]{2})*$")]
@@ -197,7 +142,7 @@ class Bookkeeping(TypedDict, total=False):
 
 
 class _Readable(TypedDict, total=False):
-    turn: Annotated[_Turn, Field(description="Number of the turn, from 1")]
+    turn: Annotated[TurnNumber, Field(description="Number of the turn, from 1")]
     active_effort: Annotated[
         str | None, Field(description="Id of the open effort that the turn belongs to")
     ]
@@ -297,13 +242,6 @@ def _without(value: Any, path: Path) -> Any:
         items.pop(place, None)
     return [*items.values()] if isinstance(value, list) else items
 
-
-ENTRIES: Mapping[Any, Any] = {
-    "open_efforts": OpenEffort,
-    "expanded": ExpandedEffort,
-    "summaries": Summary,
-}
-"""The keys whose values are entries of efforts."""
 
 _ORDER = (*Memory.__annotations__, *Bookkeeping.__annotations__)
 

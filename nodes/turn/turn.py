@@ -16,7 +16,7 @@ from ...memory.context.budget import LEAST_ROOM, TURN_SHARE
 from ...memory.context.plan import Plan
 from ...memory.context.rounds import left_until
 from ...memory.dates import stamp
-from ...memory.efforts import EMPTY
+from ...memory.efforts import EMPTY, ENTRIES
 from ...memory.errors import ArchiveError, InputError, SessionNotFoundError
 from ...memory.history import numbers_of, question_start
 from ...memory.locks import CACHES
@@ -34,7 +34,6 @@ from .parts import AgentParts
 from .session import session_of
 from .state import (
     CHANNELS,
-    ENTRIES,
     Bookkeeping,
     Memory,
     TurnState,
