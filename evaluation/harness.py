@@ -109,7 +109,6 @@ class _Trial:
         self.errors: list[str] = []
 
     def _noted(self, model: BaseChatModel) -> BaseChatModel:
-        """Return a model whose calls are noted."""
         return model.model_copy(update={"cache": self.calls})
 
     def run(self) -> TrialResult:

@@ -194,7 +194,6 @@ class Report:
 
 
 def _present(metrics: Sequence[Metric], rows: Sequence[Row]) -> list[Metric]:
-    """Return the metrics that at least one row has."""
     return [metric for metric in metrics if any(metric.name in row.metrics for row in rows)]
 
 

@@ -175,7 +175,6 @@ class SelectiveSalienceStrategy:
         return [item.quote for item in pool.items if not item.superseded_by]
 
     def _token_count(self, text: str) -> int:
-        """Return the tokens of a text, as OpenAI counts them."""
         return count(text)
 
     def _build_context(

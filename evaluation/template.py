@@ -298,7 +298,6 @@ def stands_in(quote: str, turns: Sequence[TemplateTurn]) -> bool:
 
 
 def _check(field: str, sentences: Iterable[str], turns: Sequence[TemplateTurn]) -> None:
-    """Raise `ValueError` for a sentence that stands in none of the turns."""
     for sentence in sentences:
         if not stands_in(sentence, turns):
             raise ValueError(f"{field}: {sentence!r} is in no turn up to that point")

@@ -320,7 +320,6 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         return resolve(runtime.context, self._initial.settings)
 
     def _read(self, values: Mapping[str, Any], runtime: Any) -> TurnState:
-        """Return the state with the running turn whole."""
         return whole_turn(read_state(values, runtime, self._initial), values)
 
     def _repacked(
@@ -432,7 +431,6 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         hand_over(state, runtime, request.tool_call, command, parts=self._parts(state))
 
     def _parts_from(self, request: ModelRequest[Any]) -> AgentParts:
-        """Return the parts of the agent that sends a request."""
         initial = self._initial
         parts = tool_parts(
             [*request.tools, *answer_schemas(request.response_format)], initial.count

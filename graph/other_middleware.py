@@ -241,7 +241,9 @@ def as_sent(call: Call, final: Sequence[BaseMessage], sent: str, added: int) -> 
         prefix = count_messages(final[:shared], call.parts.count)
         report["prefix"] = report["tokens"].get("tools", 0) + prefix if shared else 0
     before = call.state.get("context_report", {}).get("changed", {})
-    if _is_same_plan(before, report["changed"]) and not sent.startswith(earlier):
+    now = report["changed"]
+    names = ("after_turn", "within", *(("why",) if before.get("why") != "middleware" else ()))
+    if all(before.get(name) == now.get(name) for name in names) and not sent.startswith(earlier):
         report["changed"] = {**report["changed"], "why": "middleware"}
     if (report, sent) == (state["context_report"], state.get("sent")):
         return call
@@ -266,9 +268,3 @@ def _with(tokens: Mapping[str, int], added: int) -> dict[str, int]:
         if taken:
             changed[part], less = changed[part] - taken, less - taken
     return changed
-
-
-def _is_same_plan(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Tell whether two calls show one plan, by when it was made and why."""
-    names = ("after_turn", "within", *(("why",) if before.get("why") != "middleware" else ()))
-    return all(before.get(name) == now.get(name) for name in names)

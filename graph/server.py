@@ -249,7 +249,10 @@ async def _call(request: Request, make: Make, client: LangGraphClient) -> Call:
         thread = await client.threads.get(chosen["thread_id"])
         metadata = thread["metadata"] or {}
         if request.method != "GET" and thread["status"] == "busy":
-            raise TurnRunningError(chosen["thread_id"], _turn_in(thread["values"]))
+            values = thread["values"]
+            memory = values.get("memory") if isinstance(values, Mapping) else None
+            turn = memory.get("turn") if isinstance(memory, Mapping) else None
+            raise TurnRunningError(chosen["thread_id"], turn if isinstance(turn, int) else 0)
         if "assistant_id" in metadata:
             assistant = await client.assistants.get(metadata["assistant_id"])
             context = cast("Mapping[str, Any]", assistant.get("context") or {})
@@ -291,10 +294,3 @@ def _chosen_user(request: Request) -> dict[str, Any]:
         return {"langgraph_auth_user": request.user}
     user_id = request.query_params.get("user_id")
     return {"user_id": user_id} if user_id else {}
-
-
-def _turn_in(values: Any) -> int:
-    """Return the last turn in the values of a thread, 0 if a client wrote something else there."""
-    memory = values.get("memory") if isinstance(values, Mapping) else None
-    turn = memory.get("turn") if isinstance(memory, Mapping) else None
-    return turn if isinstance(turn, int) else 0

@@ -92,7 +92,6 @@ def _facts(reference: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _with_references(value: Any, change: Callable[[Mapping[str, Any]], Any]) -> Any:
-    """Return a value with each reference in it changed."""
     if _is_reference(value):
         return change(value)
     if isinstance(value, dict):
@@ -147,7 +146,6 @@ def named_files(texts: Texts, contents: Iterable[Any]) -> dict[str, bytes]:
 
 
 def _files(content: Any) -> list[dict[str, Any]]:
-    """Return the content blocks that may have a file."""
     blocks = content if isinstance(content, list) else []
     return [block for block in blocks if isinstance(block, dict) and may_have_file(block)]
 
@@ -199,7 +197,6 @@ def _is_reference(value: Any) -> bool:
 
 
 def _found(value: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the references in a value."""
     if _is_reference(value):
         yield value
     elif isinstance(value, Mapping):

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import MAXYEAR, UTC, date, datetime, timedelta, tzinfo
+from datetime import MAXYEAR, UTC, date, datetime, timedelta
 from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
@@ -46,7 +46,7 @@ def local(at: str, zone: str = "") -> datetime:
     >>> str(local("2026-05-04T23:30:00.000Z", "Asia/Tokyo"))
     '2026-05-05 08:30:00+09:00'
     """
-    return datetime.fromisoformat(at).astimezone(_zone(zone))
+    return datetime.fromisoformat(at).astimezone(ZoneInfo(zone) if zone else None)
 
 
 def local_day(at: str, zone: str = "", *, hour: bool = False) -> str:
@@ -85,10 +85,6 @@ def period(text: str) -> Days | None:
     return _period(*(int(part) for part in match.groups() if part)) if match else None
 
 
-def _zone(zone: str) -> tzinfo | None:
-    return ZoneInfo(zone) if zone else None
-
-
 def _period(year: int, month: int | None = None, day: int | None = None) -> Days | None:
     try:
         first = date(year, 1 if month is None else month, 1 if day is None else day)
@@ -122,7 +118,6 @@ _AMBIGUOUS = frozenset({"march", "may", "mar", "jan", "dec", "sep", "april"})
 
 
 def _any(words: Iterable[str]) -> str:
-    """Return a pattern for one of these words."""
     return "|".join(sorted(words, key=len, reverse=True))
 
 
@@ -208,7 +203,6 @@ def _lead(text: str, end: int, begin: int = 0) -> re.Match[str] | None:
 
 
 def _of_month(match: re.Match[str], years: Sequence[int], _: date) -> list[Days | None]:
-    """Read a month's name."""
     before, word, month, after, year = match.groups()
     led = word or _lead(match.string, match.start())
     if month.lower() in _AMBIGUOUS and not (before or led or after or year):
@@ -232,7 +226,6 @@ _LENGTHS = {"day": 1, "week": 7, "month": 30, "year": 365}
 
 
 def _relative(match: re.Match[str], _: Sequence[int], today: date) -> list[Days | None]:
-    """Read a period near the present day."""
     said = {name: text.lower() for name, text in match.groupdict().items() if text}
     if "ago" in said:
         return [_back(today, said["ago"], _count(said["number"]))]
@@ -307,7 +300,6 @@ _JOINS = re.compile(r"(?i),? ?\b(and|to|until|till) (?:the )?| ?[-–] ?")
 
 
 def _read(query: str, years: Sequence[int], today: date | None) -> tuple[list[Days], str]:
-    """Return the periods that a query names, and the query without them."""
     found: list[tuple[int, int, list[Days]]] = []
     patterns: list[tuple[re.Pattern[str], _Reading]] = [(one, _numbers) for one in _ABSOLUTE]
     patterns += [

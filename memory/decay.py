@@ -34,13 +34,11 @@ def collapsed(state: Efforts, settings: Settings) -> Efforts:
 
 
 def _silent(entry: Mapping[str, Any], turn: int) -> int:
-    """Return for how many turns nobody has mentioned a log or a summary."""
     silent: int = turn - entry["last_referenced_turn"]
     return silent
 
 
 def _left(entry: Mapping[str, Any], threshold: int, turn: int) -> int:
-    """Return how many turns a log or a summary has left if nobody mentions it."""
     return max(0, threshold - _silent(entry, turn))
 
 

@@ -293,14 +293,12 @@ def _hidden(state: Efforts, name: str) -> Efforts:
 
 
 def _listed(state: Efforts, names: Sequence[str]) -> Efforts:
-    """Return the state with the summaries of these efforts as the newest."""
     older = {name: entry for name, entry in state.summaries.items() if name not in names}
     listed = {name: _used(state.summaries, name, state.turn) for name in names}
     return replace(state, summaries={**older, **listed})
 
 
 def _used(entries: Mapping[str, Mapping[str, Any]], name: str, turn: int) -> dict[str, Any]:
-    """Return the entry of an effort that was referenced in a turn."""
     return {**entries.get(name, {}), "last_referenced_turn": turn}
 
 

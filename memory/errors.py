@@ -36,7 +36,6 @@ class EbbtideError(RuntimeError):
 
 
 def _unpickled(kind: type[EbbtideError], message: str) -> EbbtideError:
-    """Return an error with its message."""
     layout: Any = kind.__base__  # the base whose memory layout an instance has, such as OSError
     error: EbbtideError = layout.__new__(kind)
     Exception.__init__(error, message)

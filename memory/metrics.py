@@ -432,7 +432,6 @@ def _context(turns: Sequence[StoredTurn], count: TokenCounter) -> Iterator[tuple
 
 
 def _turns(costs: Iterable[tuple[int, Event]], calls: Iterable[CallTokens]) -> Iterator[TurnTokens]:
-    """Yield the tokens of each turn that called the model."""
     by_turn: dict[int, list[CallTokens]] = {}
     for call in calls:
         by_turn.setdefault(call.turn, []).append(call)

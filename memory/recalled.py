@@ -199,7 +199,6 @@ def _in_one_line(
 
 
 def _size(part: Mapping[str, Any], count: TokenCounter) -> int:
-    """Return the tokens of what a part quotes."""
     quoted = part[_quoted_in(part)]
     return count(quoted if isinstance(quoted, str) else compact(quoted))
 

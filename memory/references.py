@@ -223,7 +223,10 @@ def _references(work: Turn, cache: KeywordCache) -> dict[str, tuple[ReferenceKin
     newest, texts = work.view.past.efforts(_COMPARED), [*map(ends, whole)]
     mentioned = ids | elsewhere | _as_typed(work, texts)
     if foreign := _foreign_efforts(work):
-        mentioned |= _foreign_by_name(work, foreign, ids)
+        named = {one: name for one in foreign if (name := parted(one)[1]) in ids}
+        efforts = work.view.efforts_named(sorted({*named.values()}), work.efforts.events)
+        own = {effort.id for effort in efforts}  # a name that one of these has refers to that
+        mentioned |= {one for one, name in named.items() if name not in own}
     found: dict[str, tuple[ReferenceKind, list[str]]] = {}
     in_context, compared = {*work.efforts.open, *work.efforts.summaries}, [*newest.efforts]
     for effort in work.known([*(mentioned | in_context)]):
@@ -331,22 +334,7 @@ def _results(messages: Iterable[BaseMessage]) -> dict[str, tuple[str, str]]:
 
 
 def _phrasings(args: Any) -> str:
-    """Return the query of a search and its other phrasings as one text."""
     return f"{args.get('query')} {args.get('also', '')}" if isinstance(args, Mapping) else ""
-
-
-def _foreign_by_name(
-    work: Turn, foreign: Iterable[str], mentioned: Collection[str]
-) -> frozenset[str]:
-    """Return the efforts of other sessions that are mentioned by their unqualified names.
-
-    A name that an effort of this session has too refers to that one.
-    """
-    names = {qualified: parted(qualified)[1] for qualified in foreign}
-    names = {qualified: name for qualified, name in names.items() if name in mentioned}
-    efforts = work.view.efforts_named(sorted({*names.values()}), work.efforts.events)
-    own = {effort.id for effort in efforts}
-    return frozenset(qualified for qualified, name in names.items() if name not in own)
 
 
 def _by_keywords(

@@ -131,7 +131,6 @@ def _begins_work(messages: Sequence[BaseMessage]) -> bool:
 
 
 def _changes(messages: Sequence[BaseMessage]) -> Iterator[tuple[str, str]]:
-    """Yield what the results of these messages say of efforts: a status, and the effort."""
     for message in messages:
         if message.type == "tool" and message.name in DECIDING:
             result = result_of(message)

@@ -53,7 +53,6 @@ def pieces(schema: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
 
 
 def _nested(schema: Any) -> Iterator[tuple[int, str]]:
-    """Yield the pieces of a schema without its own type and description."""
     if not isinstance(schema, Mapping):
         return
     around, properties = _PROPERTIES, schema.get("properties")

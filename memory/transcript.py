@@ -242,7 +242,11 @@ def in_parts(log: str, limit: int, count: TokenCounter) -> list[str]:
     """
     if count(log) <= limit:
         return [log]
-    before = _longest_before(log, count) + count(INDENT)
+    lines = log.split("\n")
+    turns = {count(line) for line in lines if _TURN.fullmatch(line)}
+    names = {label[1] for label in map(SPEAKING.match, lines) if label}
+    speakers = {count(render("continued", speaker=name)) for name in names}
+    before = max(turns, default=0) + max(speakers, default=0) + count(INDENT)
     parts: list[str] = []
     place, is_line = ("", ""), True
     for part in slices(log, max(1, limit - before), count):
@@ -250,15 +254,6 @@ def in_parts(log: str, limit: int, count: TokenCounter) -> list[str]:
         parts.append("\n".join([*(_going_on(*place, words) if parts else ()), words]))
         place, is_line = _place_after(*place, words), part.endswith("\n")
     return parts
-
-
-def _longest_before(log: str, count: TokenCounter) -> int:
-    """Return the most tokens that the lines before a part of a log take."""
-    lines = log.split("\n")
-    turns = {count(line) for line in lines if _TURN.fullmatch(line)}
-    names = {label[1] for label in map(SPEAKING.match, lines) if label}
-    speakers = {count(render("continued", speaker=name)) for name in names}
-    return max(turns, default=0) + max(speakers, default=0)
 
 
 def _going_on(turn: str, speaker: str, part: str) -> list[str]:

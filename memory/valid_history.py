@@ -152,7 +152,6 @@ def _renamed_calls(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _renamed(call: Any) -> Any:
-    """Return a call, or a list of calls, in LangChain's or OpenAI's form, with a sendable name."""
     if isinstance(call, list):
         return [_renamed(part) for part in call]
     if not isinstance(call, Mapping):

@@ -145,7 +145,6 @@ def hands_over(result: Any) -> bool:
 
 
 def _memory_results(request: ToolCallRequest) -> tuple[AIMessage | None, list[ToolMessage]]:
-    """Return the answer that called a tool, and the results of its calls of memory tools."""
     state = request.state if isinstance(request.state, Mapping) else {}
     own: list[ToolMessage] = []
     for message in reversed(state.get("messages", ())):

@@ -242,7 +242,6 @@ def _attempts(
 
 
 def _tokens(used: Sequence[UsageMetadata]) -> tuple[int | None, int | None, int | None]:
-    """Return the tokens read, written and read from the provider's cache."""
     if not used:
         return None, None, None
     read, written = (sum(one[side] for one in used) for side in ("input_tokens", "output_tokens"))

@@ -64,7 +64,8 @@ def begin_turn(
         return {"messages": Overwrite(kept_in_state(archive, session, messages))}
     before, arrived, settled = _finish_earlier_run(state, runtime, parts, seen, window)
     view = seen.at(Tip(settled["number"], settled["tip"]))
-    cleared = _is_cleared(state, arrived)
+    before_it = state.get("known", ()) if state.get("number") and not arrived.turns else ()
+    cleared = bool(before_it) and {*numbers_of(state["messages"], before_it)} == {None}
     efforts = _efforts_at_start(updated(before, settled), arrived, cleared=cleared)
     if efforts.turn == 1 + before.get("adopted", 0):
         question = "\n".join(map(text, arrived.new))
@@ -119,7 +120,13 @@ def _finish_earlier_run(
         before, turns = adopted(before, session, arrived.history, parts.archive, language)
         arrived = replace(arrived, turns={**arrived.turns, **turns})
     if is_running(before) and answered(arrived.unfinished):
-        before = _end_answered_turn(before, arrived, runtime, parts)
+        said = {message.id for message in arrived.new}
+        messages = [message for message in before["messages"] if message.id not in said]
+        work = running_turn(updated(before, {"messages": messages}), runtime, parts)
+        ended = end_turn(work.put(referenced(work, parts.keywords)))
+        before = updated(
+            before, {**streamed_update(work.efforts, ended.efforts, runtime), **plan_update(ended)}
+        )
     settled = commit_arrival(before, session, arrived, parts.archive)
     if settled["number"] > before.get("number", 0):  # the archive may have a later end
         tip = tip_of(updated({}, settled))
@@ -129,26 +136,6 @@ def _finish_earlier_run(
     if state.get("command"):  # committed by now, or another user's
         settled["command"] = ""
     return before, arrived, settled
-
-
-def _end_answered_turn(
-    state: TurnState, arrived: Arrival, runtime: Runtime[Settings], parts: AgentParts
-) -> TurnState:
-    """Return the state at the end of an answered turn that no run ended: references, then decay."""
-    said = {message.id for message in arrived.new}
-    messages = [message for message in state["messages"] if message.id not in said]
-    work = running_turn(updated(state, {"messages": messages}), runtime, parts)
-    ended = end_turn(work.put(referenced(work, parts.keywords)))
-    return updated(
-        state, {**streamed_update(work.efforts, ended.efforts, runtime), **plan_update(ended)}
-    )
-
-
-def _is_cleared(state: TurnState, arrived: Arrival) -> bool:
-    """Tell whether all messages of earlier turns were removed, as `REMOVE_ALL_MESSAGES` does."""
-    known = state.get("known", ())
-    is_known = known and state.get("number") and not arrived.turns
-    return bool(is_known) and {*numbers_of(state.get("messages", []), known)} == {None}
 
 
 def _efforts_at_start(state: TurnState, arrived: Arrival, *, cleared: bool) -> Efforts:

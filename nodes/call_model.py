@@ -279,7 +279,6 @@ class Call:
 
 
 def _noted(answer: AIMessage, **own: Any) -> AIMessage:
-    """Return an answer with what the memory notes of it in its metadata."""
     metadata = answer.response_metadata
     noted = {**metadata, METADATA_KEY: {**metadata.get(METADATA_KEY, {}), **own}}
     return answer.model_copy(update={"response_metadata": noted})

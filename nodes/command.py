@@ -14,7 +14,6 @@ from ..memory.archive.memories import touches_attention
 from ..memory.context.changes import new_plan
 from ..memory.dates import stamp
 from ..memory.history import KNOWN
-from ..memory.running_turn import Turn
 from ..memory.settings import Settings, resolve
 from ..memory.tools.toolbox import run
 from ..memory.view import claimed_view, view_at
@@ -42,7 +41,11 @@ def run_command(
     seen = claimed_view(parts.archive, session, tip_of(state))
     before = recovered(state, seen, window)
     rest = load_turn(before, runtime, parts)
-    work = _at_work(rest, correction(state), runtime, parts)
+    work = replace(
+        rest.put(replace(rest.efforts, banners=correction(state))),
+        now=stamp(),
+        related=lambda text: parts.related(rest.view, text, runtime),
+    )
     costs: list[QuestionCost] = []
     steps = run(work, [call], frozenset())
     done = with_costs(drive(steps, parts.models, costs.append, about=trace_metadata(before)), costs)
@@ -56,17 +59,6 @@ def run_command(
     own["known"] = [*before.get("known", ())][-KNOWN:]
     efforts = with_texts(done.efforts, rest.view)
     return {**own, **efforts_update(efforts), **waiting, "messages": [*done.results]}
-
-
-def _at_work(
-    rest: Turn, banners: tuple[str, ...], runtime: Runtime[Settings], parts: AgentParts
-) -> Turn:
-    """Return a turn at rest as a tool works on it."""
-    return replace(
-        rest.put(replace(rest.efforts, banners=banners)),
-        now=stamp(),
-        related=lambda text: parts.related(rest.view, text, runtime),
-    )
 
 
 def commit_command(

@@ -80,7 +80,6 @@ class _Sentence(NamedTuple):
 
     @property
     def quoted(self) -> str:
-        """The sentence with its source."""
         source = {"user": "You said", "tool": "From a tool"}.get(self.speaker, "From the memory")
         if self.effort or self.turn:
             of = f" of {self.effort}" * bool(self.effort)
@@ -186,7 +185,6 @@ def _quotation(question: str, quotable: Sequence[_Sentence]) -> str:
 
 
 def _outcome(result: ToolMessage) -> str:
-    """Report the result of a tool in one sentence."""
     body, name = _json(result.text), result.name or "The tool"
     if result.status == "error" or "error" in body:
         return f"{name} did not work: {_clipped(str(body.get('error', result.text)))}"

@@ -143,7 +143,6 @@ def _copy_owners(source: SqlArchive, target: SqlArchive, copied: Sequence[Copied
 
 
 def _insert(connection: Connection, table: Table, rows: Sequence[Mapping[Any, Any]]) -> None:
-    """Insert the rows that a table does not have."""
     if values := [dict(row) for row in rows]:
         connection.execute(upsert(connection, table).on_conflict_do_nothing(), values)
 

@@ -346,7 +346,10 @@ class Database:
         try:
             yield
         except (DBAPIError, PoolTimeoutError) as error:
-            raise self._failed(error) from error
+            found = archive_error(error, self.name, self._timeout)
+            if isinstance(found, ArchiveUnavailableError | ArchiveFormatError) and self.sqlite:
+                self.close()  # a connection may have kept a page that was read wrongly
+            raise found from error
         except SQLAlchemyError as error:
             raise ArchiveError(f"{self.name!r}: {error}") from error
         except JSONDecodeError as error:
@@ -358,12 +361,6 @@ class Database:
             raise
         except OSError as error:
             raise ArchiveUnavailableError(self.name, str(error)) from error
-
-    def _failed(self, error: DBAPIError | PoolTimeoutError) -> ArchiveError:
-        found = archive_error(error, self.name, self._timeout)
-        if isinstance(found, ArchiveUnavailableError | ArchiveFormatError) and self.sqlite:
-            self.close()  # a connection may have kept a page that was read wrongly
-        return found
 
 
 _DATABASES = WeakSet[Database]()

@@ -149,7 +149,6 @@ class OtherSessions:
         }
 
     def _efforts(self, headings: Said, rare: Rare) -> list[Elsewhere]:
-        """Return the concluded efforts whose headings say most of a query."""
         best = strongest(headings, rare, _MOST)
         hits: dict[tuple[Session, str], Elsewhere] = {}
         for start in range(0, len(best), _CANDIDATES):
@@ -196,14 +195,12 @@ class OtherSessions:
             yield from ((row.id, session) for row in newest.values() if row.status == "concluded")
 
     def _tips(self, numbers: Sequence[int]) -> dict[int, Tip]:
-        """Return the tips of the commits in these rows."""
         query = select(turns.c.id, *TIP).where(among(turns.c.id, numbers))
         return {row.id: Tip(row.turn, row.hash) for row in self.connection.execute(query)}
 
     def _turns(
         self, terms: Mapping[int, frozenset[str]], passages: Said, rare: Rare
     ) -> list[Elsewhere]:
-        """Return turns by their ids and terms, each with its best passage."""
         if not terms:
             return []
         rows = self.connection.execute(_TURNS.where(among(turns.c.id, terms))).all()

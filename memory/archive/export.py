@@ -26,7 +26,7 @@ from sqlalchemy import Connection, select
 from ..attachments import Texts, named_files
 from ..compressions import Compression, as_data, from_data
 from ..dates import minute_of
-from ..efforts import Effort, left_by
+from ..efforts import left_by
 from ..errors import ArchiveError, SessionNotFoundError
 from ..messages import calls
 from ..names import is_qualified, ranges, safe_name
@@ -131,7 +131,6 @@ def export_folder(archive: SqlArchive, session: Session, folder: str | os.PathLi
 
 
 def _files(session: WholeSession) -> dict[str, list[Mapping[str, Any]]]:
-    """Return the lines of each file by its name."""
     files = defaultdict[str, list[Mapping[str, Any]]](list, {_RAW: []})
     for turn in session.turns:
         efforts = _efforts_of(turn)
@@ -156,7 +155,6 @@ def _efforts_of(turn: StoredTurn) -> Sequence[str]:
 
 
 def _contents(session: WholeSession) -> Iterator[Any]:
-    """Yield the content of each message."""
     for turn in session.turns:
         for message in turn.messages:
             yield message.content
@@ -197,7 +195,13 @@ def manifest(stored_turns: Sequence[StoredTurn]) -> str:
     An effort stands there as the newest branch left it, one that only other branches have as those
     did. The turns are in the order of their commit.
     """
-    newest = _branch(stored_turns)
+    by_id = {turn.id: turn for turn in stored_turns}
+    branch: list[StoredTurn] = []
+    turn = stored_turns[-1] if stored_turns else None
+    while turn is not None:
+        branch.append(turn)
+        turn = by_id.get(turn.parent)
+    newest = branch[::-1]
     ids = {turn.id for turn in newest}
     entries: dict[str, dict[str, Any]] = {e.id: {} for one in stored_turns for e in left_by(one)}
     for branch in ([turn for turn in stored_turns if turn.id not in ids], newest):
@@ -207,30 +211,14 @@ def manifest(stored_turns: Sequence[StoredTurn]) -> str:
                 turns.setdefault(name, []).append(turn.number)
         for turn in branch:
             for effort in left_by(turn):
-                entries[effort.id] = _entry(effort, turns.get(effort.id, ()), turn)
+                entry = {**asdict(effort), "turns": ranges(sorted({*turns.get(effort.id, ())}))}
+                del entry["turn"]
+                if not effort.stale:  # so in nearly all: a reader need not see it there
+                    del entry["stale"]
+                entries[effort.id] = {**entry, "commit": turn.id, "at": turn.at}
     return yaml.dump(
         [*entries.values()], Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=100
     )
-
-
-def _branch(turns: Sequence[StoredTurn]) -> list[StoredTurn]:
-    """Return the last turn and those that it follows, oldest first."""
-    by_id = {turn.id: turn for turn in turns}
-    branch: list[StoredTurn] = []
-    turn = turns[-1] if turns else None
-    while turn is not None:
-        branch.append(turn)
-        turn = by_id.get(turn.parent)
-    return branch[::-1]
-
-
-def _entry(effort: Effort, turns: Sequence[int], turn: StoredTurn) -> dict[str, Any]:
-    """Return an effort with its turns, and the commit that changed it last."""
-    entry = {**asdict(effort), "turns": ranges(sorted({*turns}))}
-    del entry["turn"]
-    if not effort.stale:  # so in nearly all: a reader need not see it there
-        del entry["stale"]
-    return {**entry, "commit": turn.id, "at": turn.at}
 
 
 _CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")

@@ -142,30 +142,23 @@ def look_up(
         {term: [] for term in terms} for terms, _ in said_and_headed
     ]
     for id_range in ranges:
+        sqlite = is_sqlite(connection)
+        values: dict[str, Any] = {"first": id_range[0], "last": id_range[1]}
+        for index, (terms, limit) in enumerate(said_and_headed):
+            keys = _keys(user, _spaced(terms), sqlite=sqlite)
+            listed = json.dumps(keys.split()) if sqlite else keys
+            values |= {f"terms{index}": listed, f"limit{index}": limit}
+        sql = _statement(_IN_FTS5 if sqlite else _IN_ARRAYS, said.name, headed.name)
+        ordered = sorted(tuple(row) for row in connection.execute(sql, values))
+        newest = (json.loads(ids) if sqlite else ids or [] for _, _, ids in ordered)
         for known, more in zip(
-            found, _look_up(connection, user, id_range, said_and_headed), strict=True
+            found,
+            [{term: next(newest) for term in terms} for terms, _ in said_and_headed],
+            strict=True,
         ):
             for term, ids in more.items():
                 known[term] += ids
     return found
-
-
-def _look_up(
-    connection: sa.Connection,
-    user: int,
-    id_range: tuple[int, int],
-    said_and_headed: Sequence[Terms],
-) -> list[dict[str, list[int]]]:
-    sqlite = is_sqlite(connection)
-    values: dict[str, Any] = {"first": id_range[0], "last": id_range[1]}
-    for index, (terms, limit) in enumerate(said_and_headed):
-        keys = _keys(user, _spaced(terms), sqlite=sqlite)
-        listed = json.dumps(keys.split()) if sqlite else keys
-        values |= {f"terms{index}": listed, f"limit{index}": limit}
-    sql = _statement(_IN_FTS5 if sqlite else _IN_ARRAYS, said.name, headed.name)
-    ordered = sorted(tuple(row) for row in connection.execute(sql, values))
-    newest = (json.loads(ids) if sqlite else ids or [] for _, _, ids in ordered)
-    return [{term: next(newest) for term in terms} for terms, _ in said_and_headed]
 
 
 def _values(connection: sa.Connection, of: tuple[int, int], rows: Rows) -> list[dict[str, Any]]:

@@ -166,7 +166,6 @@ _BETWEEN = select(turns.c.run, turns.c.place, turns.c.turn).where(
 
 @lru_cache
 def _turns(*columns: Any) -> Select[Any]:
-    """Return the query for columns of turns of a run by their numbers."""
     is_turn = turns.c.status != "command"
     return select(*columns).where(*_in_segment(turns), any_of(turns.c.turn, "numbers"), is_turn)
 
@@ -590,7 +589,6 @@ class Past:
                 skipped += size
 
     def _by_segment(self, numbers: Sequence[int]) -> Iterator[tuple[Segment, list[int]]]:
-        """Yield each segment with those of these turns that it has."""
         seen = [number for number in numbers if number <= self.until]
         floors = [*(segment.turn for segment in self.segments[1:]), 0]
         for segment, floor in zip(self.segments, floors, strict=False):
@@ -603,7 +601,6 @@ class Past:
                 yield from self._in(segment, _turns(*columns), numbers=part)
 
     def _in(self, segment: Segment, query: Any, **parameters: Any) -> Sequence[Row[Any]]:
-        """Return the rows of a query about a segment."""
         return self.rows(query, run=segment.run, last=segment.last, until=self.until, **parameters)
 
 

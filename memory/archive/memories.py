@@ -155,7 +155,6 @@ class SqlAttention(Attention):
         return ranked(entered, self.threshold, now=now)[: self.capacity]
 
     def _stored(self, user_id: str, *conditions: Any) -> tuple[Kept, ...]:
-        """Return the memories of a user that meet the conditions."""
         without_controls("user_id", user_id)
         if not self.database.exists():
             return ()
@@ -216,7 +215,6 @@ class SqlAttention(Attention):
 
 @contextmanager
 def _errors_of_attention() -> Iterator[None]:
-    """Raise errors of the archive's database as `AttentionError`."""
     try:
         yield
     except (ArchiveError, OSError) as error:
@@ -292,7 +290,6 @@ def _renew(connection: Connection, session: Session, past: Past) -> None:
 
 
 def _memory(session: Session, effort: Effort, at: str) -> Memory | None:
-    """Return the memory of an effort, None unless it is concluded."""
     if effort.status != "concluded":
         return None
     return Memory(qualified(session, effort.id), effort.importance, moment(at), effort.keywords)

@@ -56,7 +56,25 @@ def put(
 def read(connection: Connection, user: str, last: str) -> tuple[Part, ...]:
     """Return the parts of a user up to the one with the id `last`; none if one is missing."""
     number = select(users.c.id).where(users.c.name == user).scalar_subquery()
-    return _chain(connection, number, last)
+    own = select(parts.c.nonce).where(parts.c.owner == number, parts.c.id == last)
+    query = select(parts).where(parts.c.owner == number, parts.c.nonce == own.scalar_subquery())
+    rows = {row.id: row for row in connection.execute(query)}
+    chain = []
+    while last:
+        if last not in rows:
+            return ()
+        chain.append(rows[last])
+        last = rows[last].before
+    numbers = {row.turn for row in chain if row.turn is not None}
+    joined = {
+        row.id: _messages(row.messages)
+        for row in connection.execute(
+            select(turns.c.id, turns.c.messages).where(turns.c.id.in_(numbers))
+        )
+    }
+    found = [_part(row, joined.get(row.turn, ())) for row in reversed(chain)]
+    known = tuple(part for part in found if part is not None)
+    return known if len(known) == len(found) else ()
 
 
 def places(chain: Sequence[Part], turn: StoredTurn) -> list[dict[str, Any]]:
@@ -112,28 +130,6 @@ def put_copied(connection: Connection, user: int, rows: Sequence[Mapping[str, An
         now = {"turn": turn, "first": row["first"], "messages": None}
         joining = insert.on_conflict_do_update(index_elements=["owner", "id"], set_=now)
         connection.execute(insert.on_conflict_do_nothing() if turn is None else joining)
-
-
-def _chain(connection: Connection, user: Any, last: str) -> tuple[Part, ...]:
-    own = select(parts.c.nonce).where(parts.c.owner == user, parts.c.id == last)
-    query = select(parts).where(parts.c.owner == user, parts.c.nonce == own.scalar_subquery())
-    rows = {row.id: row for row in connection.execute(query)}
-    chain = []
-    while last:
-        if last not in rows:
-            return ()
-        chain.append(rows[last])
-        last = rows[last].before
-    numbers = {row.turn for row in chain if row.turn is not None}
-    joined = {
-        row.id: _messages(row.messages)
-        for row in connection.execute(
-            select(turns.c.id, turns.c.messages).where(turns.c.id.in_(numbers))
-        )
-    }
-    found = [_part(row, joined.get(row.turn, ())) for row in reversed(chain)]
-    known = tuple(part for part in found if part is not None)
-    return known if len(known) == len(found) else ()
 
 
 def _part(row: Any, turn: Sequence[BaseMessage]) -> Part | None:

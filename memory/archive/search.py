@@ -142,12 +142,10 @@ class _Query:
     narrow: tuple[int, int] | None = None
 
     def is_searched(self, turn_id: int) -> bool:
-        """Tell whether a turn is of the period that is searched."""
         return _inside(self.past, self.narrow, turn_id)
 
     @property
     def telling(self) -> frozenset[str]:
-        """The terms that tell what a text is about."""
         return frozenset(filter(tells, self.rare))
 
     @property
@@ -164,7 +162,6 @@ class _Query:
         )
 
     def is_dated(self, turn_id: int) -> bool:
-        """Tell whether a turn is of a date that the query names."""
         return any(first <= turn_id < end for first, end in self.periods)
 
     def heading_turn(self, effort: str) -> int:
@@ -255,7 +252,6 @@ def _inside(past: Past, narrow: tuple[int, int] | None, turn_id: int) -> bool:
 
 
 def _by_words(query: _Query) -> tuple[Found, ...]:
-    """Return the passages that match a query by words, and by meaning if there are vectors."""
     ranking = _rank_by_words(query)
     return _hits(query, ranking if query.near is None else _blend(query.past, query.near, ranking))
 
@@ -263,7 +259,6 @@ def _by_words(query: _Query) -> tuple[Found, ...]:
 def _look_up(
     past: Past, query: str, words: str, meaning: QueryEmbedding | None, when: When
 ) -> _Query:
-    """Ask the index which passages and headings have these words of a query."""
     required = at_most(query_terms(words, any_name=True))
     # A text of that day need not name it; one that does has the day, or the month.
     months = {term for term in terms(query) if not term.isdigit()}.difference(terms(words))
@@ -326,7 +321,6 @@ def _look_up(
 def _efforts_by_term(
     past: Past, headings: Mapping[str, Sequence[int]], rare: Rare
 ) -> dict[str, dict[str, int]]:
-    """Return by term the efforts whose headings say it, each with the turn of the newest."""
     best = strongest(headings, rare, _HEADINGS_LOOKED_UP)
     rows = {row.id: row for row in past.visible(CHANGES, ids=best)} if best else {}
     newest: dict[str, dict[str, int]] = {}
@@ -352,21 +346,6 @@ def _rank_by_words(query: _Query) -> _Ranking:
     in_turns = (row.effort for row in rows if row.effort != AMBIENT)
     names = list(dict.fromkeys([*efforts, *in_turns]))
     ids, passages = _passages(rows, names, query)
-    topics = _topics(names, passages, query)
-    scores = score(passages, topics, query.rare, query.length, of_date=not query.dates_said)
-    ranking = _Ranking(ids, passages, topics, scores)
-    match = scores.match(passages, topics, query.rare, query.unknown)
-    # All that is said of dogs is at most a hint if Maria's are asked for, of whom nobody spoke.
-    is_clear = match == "clear" and not query.is_strange
-    if match != "little" and (is_clear or query.passing):
-        return ranking
-    if match != "little":
-        return replace(ranking, passing=frozenset())
-    return replace(ranking, passing=query.passing, telling=query.telling)
-
-
-def _topics(names: Sequence[str], passages: Passages, query: _Query) -> Topics:
-    """Return the efforts of passages as they are ranked."""
     headings = [
         {term: 1.0 for term in query.rare if name in query.headings[term]} for name in names
     ]
@@ -377,7 +356,17 @@ def _topics(names: Sequence[str], passages: Passages, query: _Query) -> Topics:
             lengths[topic] += length
             for term, count in counted.items():
                 says[topic][term] = says[topic].get(term, 0.0) + count
-    return Topics(names, headings, says, lengths)
+    topics = Topics(names, headings, says, lengths)
+    scores = score(passages, topics, query.rare, query.length, of_date=not query.dates_said)
+    ranking = _Ranking(ids, passages, topics, scores)
+    match = scores.match(passages, topics, query.rare, query.unknown)
+    # All that is said of dogs is at most a hint if Maria's are asked for, of whom nobody spoke.
+    is_clear = match == "clear" and not query.is_strange
+    if match != "little" and (is_clear or query.passing):
+        return ranking
+    if match != "little":
+        return replace(ranking, passing=frozenset())
+    return replace(ranking, passing=query.passing, telling=query.telling)
 
 
 def _turns_to_score(query: _Query, headings: Sequence[str]) -> list[Any]:
@@ -421,25 +410,18 @@ def _candidates(query: _Query) -> list[Any]:
             break
         most *= 8
     if query.near:
-        near = _nearest(query.past, query.near.meaning)
-        best = [*{row.id: row for row in (*best, *near)}.values()]
+        seen: list[Any] = []
+        for passages in nearest(query.past, vectors, query.near.meaning, MOST):
+            near = [passage for passage, cosine in passages.items() if cosine > 0]
+            order = [*dict.fromkeys(passage >> PASSAGE_BITS for passage in near)]
+            seen = _visible(query.past, order, _NEAR)
+            if len(seen) in {len(order), _NEAR} or len(near) < len(passages):
+                break
+        best = [*{row.id: row for row in (*best, *seen)}.values()]
     return best
 
 
-def _nearest(past: Past, meaning: QueryEmbedding) -> list[Any]:
-    """Return the visible turns that are nearest in meaning."""
-    seen: list[Any] = []
-    for passages in nearest(past, vectors, meaning, MOST):
-        near = [passage for passage, cosine in passages.items() if cosine > 0]
-        order = [*dict.fromkeys(passage >> PASSAGE_BITS for passage in near)]
-        seen = _visible(past, order, _NEAR)
-        if len(seen) in {len(order), _NEAR} or len(near) < len(passages):
-            break
-    return seen
-
-
 def _visible(past: Past, order: Sequence[int], limit: int) -> list[Any]:
-    """Return the first `limit` visible turns among these, in their order."""
     first: list[Any] = []
     size = max(limit, len(order) // 8)  # few questions even if none of many turns is visible
     for start in range(0, len(order), size):
@@ -454,7 +436,6 @@ def _visible(past: Past, order: Sequence[int], limit: int) -> list[Any]:
 def _passages(
     rows: Sequence[Any], names: Sequence[str], query: _Query
 ) -> tuple[Sequence[int], Passages]:
-    """Return the ids of the passages of turns, and the passages as they are ranked."""
     row_of = {name: row for row, name in enumerate(names)}
     topics, numbers = [row_of.get(row.effort, -1) for row in rows], [row.turn for row in rows]
     ids, passages = passages_in(rows, topics, numbers, query.passages)
@@ -564,7 +545,6 @@ def first_distinct(items: Sequence[T], limit: int, key: Callable[[T], object]) -
 
 
 def _terms_of_ambient(passages: Passages, rows: Sequence[int]) -> dict[int, frozenset[str]]:
-    """Return which terms the ambient turns of these rows say."""
     terms = {passages.turns[row]: set[str]() for row in rows if passages.topics[row] < 0}
     for topic, turn, says in zip(passages.topics, passages.turns, passages.says, strict=True):
         if topic < 0 and turn in terms:

@@ -74,7 +74,6 @@ class _TurnVectors:
     headings: Mapping[int, Vector] = field(default_factory=dict)
 
     def put(self, connection: sa.Connection, user: int, turn: int) -> None:
-        """Store them, given the numbers of user and turn."""
         is_pgvector = _comparison(connection) == "pgvector"
         vector = sa.bindparam("vector", type_=PgVector() if is_pgvector else sa.LargeBinary())
         by_place = dict(enumerate(self.passages))
@@ -149,7 +148,6 @@ class Vectors:
 
 
 def _missing(session: int, model: str) -> sa.Select[tuple[int]]:
-    """Return the query for turns of a session that have no vector of this model, newest first."""
     first = turns.c.id * (1 << PASSAGE_BITS)
     of_turn = vectors.c.id >= first, vectors.c.id < first + (1 << PASSAGE_BITS)
     in_session = turns.c.id.between(turn_id(session), turn_id(session + 1))

@@ -125,7 +125,6 @@ def _listed(
 
 
 def _parents(scope: Scope, places: dict[_Place, Any]) -> Iterator[Finding]:
-    """Yield the turns whose parent is not the one before them."""
     for (run, place), row in places.items():
         before, front = places.get((run, place - 1)), scope.runs.get(run)
         if before is None and front and row.place == front[0].last + 1:

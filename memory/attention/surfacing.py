@@ -50,7 +50,6 @@ class Attended:
         return tuple(islice(ids, self.settings.recall_hints))
 
     def _visible(self, text: str, *, unrelated: bool = True) -> Iterator[tuple[Effort, float]]:
-        """Yield the concluded efforts of other sessions in attention, each with its relevance."""
         own, user = session_name(self.view.session), self.view.session.user
         for memory in self.attention.refresh_for_context(user, text, CAPACITY, now=self.now):
             if parted(memory.id)[0] == own or not (memory.relevance or unrelated):

@@ -82,24 +82,18 @@ class _Ledger:
         tokens = price_of(block, self.work.run.count) or 0
         self.asked += tokens
         if self.used + tokens > self.free:
-            self.unsent.append(Unsent(one, _budget(self.work, self.asked)))
+            budget = self.work.run.settings.context_budget
+            humans = (m for m in self.work.view.running.messages if m.type == "human")
+            said = sum(self.work.run.count(text(with_content(one, _words(one)))) for one in humans)
+            needed = budget - self.work.room + (self.asked + said) / _ATTACHED_SHARE
+            self.unsent.append(Unsent(one, 1_000 * ceil(max(needed, budget + 1) / 1_000)))
             return False
         self.used += tokens
         self.sent.add(key)
         return True
 
 
-def _budget(work: Turn, tokens: int) -> int:
-    """Return the budget in which so many tokens of attachments would be sent, in thousands."""
-    budget = work.run.settings.context_budget
-    humans = (m for m in work.view.running.messages if m.type == "human")
-    said = sum(work.run.count(text(with_content(one, _words(one)))) for one in humans)
-    needed = budget - work.room + (tokens + said) / _ATTACHED_SHARE
-    return 1_000 * ceil(max(needed, budget + 1) / 1_000)
-
-
 def _words(message: BaseMessage) -> Any:
-    """Return the content of a message without its attachments."""
     content = message.content
     if not isinstance(content, list):
         return content
@@ -201,7 +195,6 @@ def _counted(names: Iterable[str]) -> str:
 
 
 def _blocks(message: BaseMessage) -> Sequence[Any]:
-    """Return the blocks of a message whose attachments are replaced."""
     content = message.content
     return content if message.type in _SHOWING and isinstance(content, list) else ()
 
@@ -249,7 +242,6 @@ _Found: TypeAlias = tuple[int, _Block, Attachment]
 
 
 def _brought(work: Turn, turn: StoredTurn) -> Iterator[tuple[CallKey, list[_Found]]]:
-    """Yield the calls of a turn that recall turns with attachments, and those."""
     shown = work.efforts.expanded.keys() | work.efforts.open.keys()
     results = log_results(turn.messages)
     logs = {call: result for _, call, result in results if result["effort_id"] in shown}

@@ -114,6 +114,7 @@ def new_plan(work: Turn, why: Why, *, ended: bool = False, inside: bool = False)
     turns = _newest_fitting(work, sorted(t for t in wanted if 0 < t <= last)[-limit:])
     previews = max([before.previews if before else 0, *turns[:-WHOLE_RESULTS]])
     summaries, older, unnamed = fitting(work)
+    short = f"+{work.short}" if work.short else ""
     return Plan(
         last,
         turns=tuple(turns),
@@ -128,7 +129,7 @@ def new_plan(work: Turn, why: Why, *, ended: bool = False, inside: bool = False)
         todos=work.todos,
         quotes=_compressions(work),
         logs=_logs(work, reopened, before),
-        key=_settings_key(work),
+        key=f"{_shaping(work)}:{work.room}{short}",
         why=why,
         within=len(view.running.messages) + len(work.results) if inside else 0,
         events=len(state.events) if inside else 0,
@@ -168,14 +169,9 @@ def _why_before(work: Turn, plan: Plan, now: str) -> Why | None:
     if is_edited(work, plan):
         return "edited"
     # A change is free where the provider has forgotten the prefix.
-    return "cold-cache" if _is_cold(work.view.past.turns([tip]), now) else None
-
-
-def _is_cold(newest: Sequence[StoredTurn], now: str) -> bool:
-    """Tell whether the last turn was too long ago for a provider's cache."""
-    times = [datetime.fromisoformat(turn.at) for turn in newest if turn.at]
+    times = [datetime.fromisoformat(turn.at) for turn in work.view.past.turns([tip]) if turn.at]
     ago = datetime.fromisoformat(now) - times[0] if times else timedelta()
-    return ago.total_seconds() > _CACHE_SECONDS
+    return "cold-cache" if ago.total_seconds() > _CACHE_SECONDS else None
 
 
 def is_edited(work: Turn, plan: Plan) -> bool:
@@ -192,7 +188,6 @@ def is_edited(work: Turn, plan: Plan) -> bool:
 
 
 def _events_since(work: Turn, plan: Plan) -> Iterator[Event]:
-    """Yield the events of turns after a plan was made."""
     for turn in work.view.past.turns(range(plan.after_turn + 1, work.view.tip.turn + 1)):
         yield from turn.events[plan.events if turn.number == plan.after_turn + 1 else 0 :]
     is_next = work.view.running.number == plan.after_turn + 1
@@ -208,23 +203,15 @@ def _why_after(work: Turn, plan: Plan) -> Why | None:
         return why
     newer = range(plan.after_turn + 1, work.view.tip.turn + 1)
     past = work.view.past.turns([*plan.turns, *newer])
-    if _is_over_window(work, past, more=not _efforts(work)):
+    window = work.run.settings.ambient_window
+    ambient = sum(not (turn.efforts or turn.is_aborted) for turn in past) + (not _efforts(work))
+    if window and ambient > window + window // 2:
         return "window"
     if _old_blocks(work, plan, (*past, running)) > _MOST_OLD_BLOCKS:
         return "state-blocks"
     if work.efforts.summaries and due(work.efforts, settings, running.number - PUT_OFF):
         return "due"
     return "due" if _is_late(work, plan, past) else None
-
-
-def _is_over_window(work: Turn, turns: Iterable[StoredTurn], *, more: bool = False) -> bool:
-    """Tell whether there are too many ambient turns; `more` counts the running one too.
-
-    One without an answer takes no place.
-    """
-    window = work.run.settings.ambient_window
-    ambient = sum(not (turn.efforts or turn.is_aborted) for turn in turns) + more
-    return bool(window) and ambient > window + window // 2
 
 
 def _changing(events: Iterable[Event]) -> Why | None:
@@ -271,19 +258,12 @@ def _is_late(work: Turn, plan: Plan, turns: Sequence[StoredTurn]) -> bool:
     return False
 
 
-def _settings_key(work: Turn) -> str:
-    """Return the fingerprint of the settings that shape a plan, the room, and what is short."""
-    short = f"+{work.short}" if work.short else ""
-    return f"{_shaping(work)}:{work.room}{short}"
-
-
 def _shaping(work: Turn) -> str:
     settings = work.run.settings
     return fingerprint([settings.ambient_window, settings.anchor, settings.rebuild], 8)
 
 
 def _is_made_for(work: Turn, plan: Plan) -> bool:
-    """Tell whether a plan was made with these settings and as much room."""
     is_same = plan.key.partition(":")[0] == _shaping(work)
     return is_same and plan.usual_room == work.room + work.short
 

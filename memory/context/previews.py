@@ -206,7 +206,6 @@ def _with_short_words(message: BaseMessage, limit: int, place: int, short: _Prev
 def _with_previews(
     message: BaseMessage, limit: int | None, arguments: int | None, place: Offsets, short: _Preview
 ) -> BaseMessage:
-    """Return a message with previews of its text and of the arguments of its calls."""
     new: dict[str, Any] = {}
     if limit is not None:
         least = _DECISION_TOKENS if message.name in DECIDING else 0
@@ -230,7 +229,6 @@ def _with_previews(
 def _short_calls(
     message: BaseMessage, limit: int, places: Sequence[int], short: _Preview
 ) -> dict[str, list[Any]]:
-    """Return the calls of a message with long arguments cut."""
     offset = iter(places)
     calls: dict[str, list[Any]] = {}
     for key in ("tool_calls", "invalid_tool_calls"):

@@ -148,7 +148,7 @@ def _past_turns(
         yield from (log for opened, log in logs if shown < opened <= turn.number)
         lines = [*_gap(in_logs, shown, turn.number, is_first=not gaps)]
         gaps, shown = gaps + len(lines), turn.number
-        name, day = _effort_of(turn), _day(work, turn)
+        name, day = _effort_of(turn), (local_day(turn.at, work.run.settings.timezone) or UNDATED)
         if (name, day) != previous:
             # Its goal and constraints stand at the first marker of an effort only.
             state = status.get(name, "concluded")
@@ -186,10 +186,6 @@ def _logs(work: Turn, plan: Plan) -> Iterator[tuple[str, Part]]:
                 status = "open" if name in plan.open else "concluded"
                 log = log_quote(name, status, quoted, limit, work.fences)
                 yield name, Part.of("expanded", [log], work.run.count)
-
-
-def _day(work: Turn, turn: StoredTurn) -> str:
-    return local_day(turn.at, work.run.settings.timezone) or UNDATED
 
 
 def _marker(work: Turn, turn: StoredTurn, day: str, begun: tuple[str, Effort | None]) -> str:

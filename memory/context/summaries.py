@@ -103,7 +103,6 @@ def _count_concluded(work: Turn) -> int:
 
 
 def _newest_concluded(work: Turn, lines: Mapping[str, str]) -> list[str]:
-    """Return the names of the newest concluded efforts without a line."""
     shown = {*lines, *work.efforts.open}
     found = work.view.past.efforts(len(shown) + NAMED).efforts
     return [effort.id for effort in found if effort.id not in shown][:NAMED]

@@ -92,19 +92,14 @@ def committed_parts(
         *(str(message.content) for message in before[1]),
         finished_rounds(stored, plan),
     )
-    is_alone = not _depends_on_others(stored, plan)
+    events = stored.events if stored.number > plan.after_turn else ()
+    is_alone = not any(one["type"] in {"hinted", "expanded"} or "related" in one for one in events)
     parts = work.once(form, stored, make_parts) if is_alone else make_parts(stored)
     if marker is None:
         return parts
     first, *later = parts or [Part("turns", (), 0)]
     tokens = count_message(marker, work.run.count) + first.tokens
     return [Part("turns", (marker, *first.messages), tokens, turn), *later]
-
-
-def _depends_on_others(turn: StoredTurn, plan: Plan) -> bool:
-    """Tell whether a turn shows logs, or hints at efforts and other turns."""
-    events = turn.events if turn.number > plan.after_turn else ()
-    return any(one["type"] in {"hinted", "expanded"} or "related" in one for one in events)
 
 
 def turn_parts(work: Turn, turn: StoredTurn, plan: Plan, before: Before = (0, ())) -> list[Part]:
@@ -148,7 +143,12 @@ def _pieces(work: Turn, sent: _Sent, plan: Plan, name: PartName) -> Iterator[Pie
     """Yield a turn's messages with the logs and hints in it, in the form that the plan says."""
     turn, begun = sent.turn, tuple[BaseMessage, ...]()
     if not is_whole(turn, plan):
-        yield from zip(repeat(name), _edges(work, turn, plan, sent.messages))
+        limits = _brief_limit(work, plan) if turn.number in plan.brief else UNLIMITED
+        short = previewed(turn, sent.messages, limits, work.run.count)
+        both = [*valid_history([short[at] for at in edges(sent.messages)], work.fences)]
+        if left := rounds_left_out(turn, sent.messages):
+            both.insert(len(both) - answered(both), work.fences.note(left))
+        yield from zip(repeat(name), both)
         return
     end, is_bare = 0, False
     if plan.rounds is not None and turn.number == plan.after_turn + 1:
@@ -308,7 +308,6 @@ def finished_rounds(turn: StoredTurn, plan: Plan) -> frozenset[int]:
 def _messages_after(
     work: Turn, sent: _Sent, plan: Plan, end: int, added: Added
 ) -> tuple[BaseMessage, ...]:
-    """Return the messages of a turn from a place on, with previews of long results."""
     turn, messages = sent.turn, sent.messages
     if turn.number <= plan.after_turn:
         most = [_most_of_result(work, turn, plan)] * len(messages)
@@ -347,7 +346,6 @@ def _free_for_each(work: Turn, sent: _Sent, plan: Plan, end: int, added: Added) 
 
 
 def _as_sent(work: Turn, turn: StoredTurn, plan: Plan) -> _Sent:
-    """Return a turn as it is sent whole."""
     past, back = turn.number <= plan.after_turn, dict[CallKey, BaseMessage]()
     if turn.id:
         said = as_past(turn.messages) if past else turn.messages
@@ -403,18 +401,5 @@ _providers = Growing[Any](
 )
 
 
-def _edges(
-    work: Turn, turn: StoredTurn, plan: Plan, messages: Sequence[BaseMessage]
-) -> Sequence[BaseMessage]:
-    """Return request and final answer of a past turn, and between them what is left out."""
-    limits = _brief_limit(work, plan) if turn.number in plan.brief else UNLIMITED
-    short = previewed(turn, messages, limits, work.run.count)
-    shown = [*valid_history([short[at] for at in edges(messages)], work.fences)]
-    if left := rounds_left_out(turn, messages):
-        shown.insert(len(shown) - answered(shown), work.fences.note(left))
-    return shown
-
-
 def _brief_limit(work: Turn, plan: Plan) -> Limits:
-    """Return the tokens that request and answer of a brief turn may have each."""
     return Limits(texts=plan.room_or(work.room) // _BRIEF_SHARE)

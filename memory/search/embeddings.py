@@ -87,7 +87,6 @@ class Embedder:
         return self._size or len(self._probe())
 
     def _probe(self) -> Vector:
-        """Return the vector of the fixed text."""
         probe = _only(_unit_rows(self._model.embed_documents, [_PROBE]))
         self._size, self._name = len(probe), f"{len(probe)}:{_prominent(probe)}"
         return probe

@@ -59,6 +59,5 @@ class Literal:
 
 
 def _pattern(words: str) -> re.Pattern[str]:
-    """Return a pattern that finds words as whole ones."""
     begin, end = (r"\b" if one.isalnum() else "" for one in (words[0], words[-1]))
     return re.compile(f"{begin}{re.escape(words)}{end}")

@@ -77,7 +77,12 @@ def passages(messages: Sequence[BaseMessage]) -> list[Passage]:
     >>> [piece.text for piece in passages([HumanMessage("Which port?")])]
     ['Which port?']
     """
-    queries = _query_terms(messages)
+    queries = set[str]()
+    for call in chain.from_iterable(map(_calls, messages)):
+        args = call.get("args")
+        query = args.get("query") if isinstance(args, Mapping) else None
+        if call.get("name") == "search_efforts" and isinstance(query, str):
+            queries.update(terms(query))
     texts = [_searchable(message) for message in messages]
     results = [message.type == "tool" for message in messages]
     pieces = []
@@ -121,18 +126,7 @@ def _few(places: list[_Spans], results: Sequence[bool]) -> list[_Spans]:
 
 
 def _calls(message: BaseMessage) -> list[Mapping[str, Any]]:
-    """Return the valid calls of a message."""
     return [*message.tool_calls] if isinstance(message, AIMessage) else []
-
-
-def _query_terms(messages: Sequence[BaseMessage]) -> frozenset[str]:
-    queried = set[str]()
-    for call in chain.from_iterable(map(_calls, messages)):
-        args = call.get("args")
-        query = args.get("query") if isinstance(args, Mapping) else None
-        if call.get("name") == "search_efforts" and isinstance(query, str):
-            queried.update(terms(query))
-    return frozenset(queried)
 
 
 def _searchable(message: BaseMessage) -> str:

@@ -137,7 +137,6 @@ def spellings(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=10_000)
 def _without_marks(character: str) -> str:
-    """Return a character without its marks, "" for a mark."""
     kind = unicodedata.category(character)
     if kind == "Nd":
         return str(unicodedata.decimal(character))
@@ -457,7 +456,6 @@ def _parts_of_compounds(text: str) -> Iterator[str]:
 
 
 def _spelled(text: str) -> Iterator[str]:
-    """Yield the words with marks as they are spelled, and those with umlauts as two letters."""
     plain = unicodedata.normalize("NFC", text).casefold()
     for word in dict.fromkeys(_LETTERS_ONLY.findall(plain)):
         if not word.isascii() and folded(word) != word:
@@ -502,7 +500,6 @@ yes
 
 
 def _names(text: str) -> Iterator[str]:
-    """Yield the names in a text that are written like stop words, or are a single letter."""
     for match in _CAPITAL.finditer(text):
         word = match[0].lower()
         if not (word in _STOP_WORDS or len(word) == 1):

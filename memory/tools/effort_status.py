@@ -23,7 +23,14 @@ def effort_status(work: Turn, effort_id: Text = "") -> Outcome:
     With a name it is that effort alone, which counts as a reference.
     """
     if effort_id.strip():
-        return _status_of(work, work.find(effort_id))
+        effort = work.find(effort_id)
+        state = work.efforts
+        if effort.status == "concluded" and effort.id not in state.summaries:
+            state = happened(state, {"type": "returned", "effort": effort.id})
+        event = reference(effort.id, "tool", ["effort_status"])
+        if event not in state.events:
+            state = happened(state, event)
+        return work.put(within_limit(state)), {"efforts": [_entry(work, effort)]}
     in_context = [*work.efforts.open, *work.efforts.summaries]
     newest = work.view.past.efforts(len(in_context) + STATUS_LISTED)
     further = [e.id for e in newest.efforts if e.id not in in_context][:STATUS_LISTED]
@@ -33,17 +40,6 @@ def effort_status(work: Turn, effort_id: Text = "") -> Outcome:
     result: dict[str, Any] = {"efforts": entries, "more": unlisted}
     result |= {"how": render("more_efforts")} if unlisted else {}
     return work, result
-
-
-def _status_of(work: Turn, effort: Effort) -> Outcome:
-    """Return the turn after a look at one effort, whose summary comes back if it was evicted."""
-    state, result = work.efforts, {"efforts": [_entry(work, effort)]}
-    if effort.status == "concluded" and effort.id not in state.summaries:
-        state = happened(state, {"type": "returned", "effort": effort.id})
-    event = reference(effort.id, "tool", ["effort_status"])
-    if event not in state.events:
-        state = happened(state, event)
-    return work.put(within_limit(state)), result
 
 
 def _entry(work: Turn, effort: Effort) -> Mapping[str, Any]:

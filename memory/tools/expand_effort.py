@@ -29,7 +29,20 @@ def expand_effort(work: Turn, effort_id: str, turns: Turns = "", query: Text = "
     effort = work.find_concluded(effort_id)
     log = work.view.log(effort.id)
     if not log:
-        raise ToolError(_of_this_turn(work, effort))
+        messages = (*work.view.running.messages, *work.results)
+        first = first_round(messages)
+        begins = (
+            max(begin, first)
+            for name, begin, _ in spans(messages, active_before(work.efforts))
+            if name == effort.id
+        )
+        places = offsets(messages)
+        offset = next((places[at - 1].end if at else 0 for at in begins), 0)
+        raise ToolError(
+            render(
+                "nothing_to_expand", effort=repr(effort.id), turn=work.efforts.turn, offset=offset
+            )
+        )
     chosen = _choose(work, effort, log, numbers(turns), query)
     loaded = loaded_turns(work, effort, log, chosen, query)
     turn_numbers, tokens = [turn.number for turn in chosen], loaded["tokens"]
@@ -46,22 +59,6 @@ def expand_effort(work: Turn, effort_id: str, turns: Turns = "", query: Text = "
         state = happened(state, {"type": "returned", "effort": effort.id})
     state = within_limit(happened(state, event))
     return work.put(state), {"status": "expanded", "effort_id": effort.id, **loaded}
-
-
-def _of_this_turn(work: Turn, effort: Effort) -> str:
-    """Return where the rounds are read of an effort that the running turn concluded."""
-    messages = (*work.view.running.messages, *work.results)
-    first = first_round(messages)
-    begins = (
-        max(begin, first)
-        for name, begin, _ in spans(messages, active_before(work.efforts))
-        if name == effort.id
-    )
-    places = offsets(messages)
-    offset = next((places[at - 1].end if at else 0 for at in begins), 0)
-    return render(
-        "nothing_to_expand", effort=repr(effort.id), turn=work.efforts.turn, offset=offset
-    )
 
 
 def collapse_effort(work: Turn, effort_id: str) -> Outcome:
@@ -195,7 +192,6 @@ def loaded_turns(
 
 
 def _few(places: Sequence[int]) -> str:
-    """Return some of these places, and how many more there are."""
     more, named = len(places) - _ALSO, [*map(str, places[:_ALSO])]
     return ", ".join([*named, *([render("index_others", others=more)] if more > 0 else [])])
 

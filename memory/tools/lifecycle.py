@@ -52,7 +52,6 @@ def open_effort(work: Turn, name: str, goal: Text = "", constraints: Texts = ())
 
 
 def _check_room(work: Turn) -> None:
-    """Raise `ToolError` if no further effort may be open."""
     efforts = work.efforts.open
     if len(efforts) >= MOST_OPEN:
         idle = min(efforts, key=lambda name: efforts[name]["last_active_turn"])
@@ -124,7 +123,15 @@ def update_goal(
         raise ToolError(render("nothing_to_update"))
     effort = work.find(work.efforts.active)
     goal = goal if goal.strip() else effort.goal
-    constraints = _constraints(effort, added, dropped, _former(work, effort) if dropped else ())
+    current = {*map(as_shown, (*effort.constraints, *(_former(work, effort) if dropped else ())))}
+    unknown = next((words for words in dropped if as_shown(words) not in current), None)
+    if unknown is not None:
+        listed = "; ".join(map(repr, effort.constraints)) or "none"
+        which = {"constraint": repr(unknown), "effort": repr(effort.id)}
+        raise ToolError(render("unknown_constraint", **which, constraints=listed))
+    removed = set(map(as_shown, dropped))
+    remaining = [words for words in effort.constraints if as_shown(words) not in removed]
+    constraints = tuple(dict.fromkeys([*remaining, *added]))
     changed = replace(effort, goal=goal, constraints=constraints)
     _check_share(work, changed)
     state = _updated(work.efforts, effort, changed, rationale)
@@ -154,24 +161,6 @@ def _former(work: Turn, effort: Effort) -> tuple[str, ...]:
     opened = work.efforts.open[effort.id]["opened_turn"]
     before = work.view.as_of(opened - 1).efforts_named([effort.id], ())
     return before[0].constraints if before else ()
-
-
-def _constraints(
-    effort: Effort, added: Sequence[str], dropped: Sequence[str], former: Sequence[str]
-) -> tuple[str, ...]:
-    """Return the constraints after a change; `dropped` may be written as the context shows it.
-
-    Dropping a `former` one, which does not hold, changes nothing.
-    """
-    current = {*map(as_shown, (*effort.constraints, *former))}
-    unknown = next((words for words in dropped if as_shown(words) not in current), None)
-    if unknown is not None:
-        listed = "; ".join(map(repr, effort.constraints)) or "none"
-        which = {"constraint": repr(unknown), "effort": repr(effort.id)}
-        raise ToolError(render("unknown_constraint", **which, constraints=listed))
-    removed = set(map(as_shown, dropped))
-    remaining = [words for words in effort.constraints if as_shown(words) not in removed]
-    return tuple(dict.fromkeys([*remaining, *added]))
 
 
 def _updated(state: Efforts, before: Effort, after: Effort, reason: str = "") -> Efforts:
@@ -217,7 +206,8 @@ def close_effort(  # noqa: PLR0913 (the arguments of the tool)
     state = within_limit(happened(work.efforts, {"type": "concluded", **concluded.snapshot()}))
     result: dict[str, Any] = {"status": "concluded", "effort_id": effort.id}
     result |= {"summary": concluded.summary}
-    lapsed = _lapsed(work.efforts, effort)
+    said = "\n".join(work.efforts.anchor.values()).casefold()
+    lapsed = [one for one in effort.constraints if one.strip(" .").casefold() not in said]
     result |= {"lapsed_constraints": lapsed} if lapsed else {}
     return work.put(state), result | _still_open(state)
 
@@ -256,12 +246,6 @@ def _still_open(state: Efforts) -> dict[str, Any]:
     if state.active or not state.open:
         return {"active": state.active} if state.active else {}
     return {"active": "none", "open": [*state.open]}
-
-
-def _lapsed(state: Efforts, effort: Effort) -> list[str]:
-    """Return the constraints that nothing keeps any more: a state block that says them holds."""
-    said = "\n".join(state.anchor.values()).casefold()
-    return [one for one in effort.constraints if one.strip(" .").casefold() not in said]
 
 
 def _own_log(work: Turn, effort: str) -> tuple[StoredTurn, ...]:

@@ -50,7 +50,14 @@ def search_efforts(  # noqa: PLR0913 (the arguments of the tool)
     """
     if not query.strip():
         raise ToolError(render("empty_query"))
-    when = _when(work, since, until)
+    first, last = _days("since", since), _days("until", until)
+    if first and last and first[0] > last[0] and first[0] >= last[1]:
+        reversed_bounds = {"since": repr(since.strip()), "until": repr(until.strip())}
+        raise ToolError(render("dates_reversed", **reversed_bounds))
+    zone, language = work.run.settings.timezone, work.run.settings.language
+    begin = instant(first[0], zone) if first else ""
+    end = instant(last[1], zone) if last else ""  # until a day is until its end
+    when = When(work.now, zone, begin, end, language)
     phrasings = [both_ends(text, _LONGEST) for text in (query, *_further(also))]
     answer: dict[str, Any] = {"query": query[:_QUERY_SHOWN], "results": []}
     names = (query_terms(text, any_name=True) for text in phrasings)
@@ -81,18 +88,6 @@ def _further(also: Sequence[str]) -> list[str]:
     """Return at most three phrasings; of a list of words, as models write, none is left out."""
     apart, rest = also[: _PHRASINGS - 1], also[_PHRASINGS - 1 :]
     return [*apart, "\n".join(rest)] if rest else [*apart]
-
-
-def _when(work: Turn, since: str, until: str) -> When:
-    """Return how the search reads time; raises `ToolError` for what is no period."""
-    first, last = _days("since", since), _days("until", until)
-    if first and last and first[0] > last[0] and first[0] >= last[1]:
-        reversed_bounds = {"since": repr(since.strip()), "until": repr(until.strip())}
-        raise ToolError(render("dates_reversed", **reversed_bounds))
-    zone, language = work.run.settings.timezone, work.run.settings.language
-    begin = instant(first[0], zone) if first else ""
-    end = instant(last[1], zone) if last else ""  # until a day is until its end
-    return When(work.now, zone, begin, end, language)
 
 
 def _days(name: str, written: str) -> Days | None:

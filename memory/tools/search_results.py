@@ -57,12 +57,10 @@ class _Range:
 
     @property
     def text(self) -> str:
-        """The range as the result has it."""
         return excerpted(self.turn.messages, self.begin, self.end)
 
     @property
     def quote(self) -> Recalled:
-        """The range as it is stored."""
         score = round(self.score, 2)
         return Recalled(self.turn.number, self.begin, self.end, **self.foreign, score=score)
 
@@ -111,26 +109,19 @@ class SearchResults:
         """Return the hits, each passage once for its effort, with what says it literally first."""
         own: dict[tuple[str | None, int, int | None], Found] = {}
         for hit in hits:
-            effort = None if self._is_of_several(hit) else hit.effort
+            turn = self._records.get(hit.turn)
+            is_of_several = hit.user and turn is not None and kept(turn)  # its request is one
+            effort = None if is_of_several else hit.effort
             own.setdefault((effort, hit.turn, hit.passage), hit)
         if not any(literal.telling for literal in self._literals):
             return [*own.values()]
         scored = [replace(hit, score=hit.score * (1 + self._share(hit))) for hit in own.values()]
         return sorted(scored, key=lambda hit: (hit.weak, -hit.score))
 
-    def _text(self, hit: Found) -> str:
-        """Return the text of a passage, empty for a heading, and for a turn that was erased."""
-        pieces = self._pieces(hit.turn)
-        return pieces[hit.passage].text if pieces and hit.passage is not None else ""
-
-    def _is_of_several(self, hit: Found) -> bool:
-        """Tell whether a passage is of the request of several efforts: one result has it."""
-        turn = self._records.get(hit.turn)
-        return hit.user and turn is not None and bool(kept(turn))
-
     def _share(self, hit: Found) -> float:
         """Return how much of a phrasing a passage has literally."""
-        text = self._text(hit)
+        pieces = self._pieces(hit.turn)
+        text = pieces[hit.passage].text if pieces and hit.passage is not None else ""
         return max(literal.share(text) for literal in self._literals) if text else 0.0
 
     def _pieces(self, turn: int) -> list[Passage]:

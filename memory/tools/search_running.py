@@ -50,7 +50,6 @@ def running_hits(work: Turn, phrasings: Sequence[str], best: float) -> list[Foun
 def _searched(
     pieces: Sequence[Passage], places: Collection[int], wanted: frozenset[str]
 ) -> Iterator[tuple[tuple[int, Passage], frozenset[str]]]:
-    """Yield the passages of messages at these places, by number, with the terms that each has."""
     beginnings = {term[:_BEGINNING] for term in wanted}
     for number, piece in enumerate(pieces):
         if piece.message in places:

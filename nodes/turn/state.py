@@ -231,7 +231,6 @@ def valid(value: Any, kind: type, turn: int = 0) -> tuple[dict[str, Any], tuple[
 
 
 def _without(value: Any, path: Path) -> Any:
-    """Return a copy of a value without what stands at a path in it."""
     place, *rest = path
     items = dict(value) if isinstance(value, dict) else {}
     if isinstance(value, list):

@@ -84,7 +84,6 @@ def _right_inside(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def _fields(kind: type[BaseMessage]) -> Mapping[str, tuple[TypeAdapter[Any], FieldInfo]]:
-    """Return what checks each field of a class."""
     own = kind.model_fields
     return {
         name: (TypeAdapter[Any](one.annotation or Any), one)
@@ -94,7 +93,6 @@ def _fields(kind: type[BaseMessage]) -> Mapping[str, tuple[TypeAdapter[Any], Fie
 
 
 def _has_texts(block: Any) -> bool:
-    """Tell whether a content block's type and text are texts."""
     return not isinstance(block, dict) or all(
         isinstance(block.get(key, ""), str) for key in ("type", "text")
     )
