@@ -196,7 +196,13 @@ def _matched(
         same |= {until + n: begin + n for n in range(size)}
         i, j = begin + size, until + size
     same |= {at: place for at, place in enumerate(now) if isinstance(place, int)}
-    for run in _runs(sorted(same)):
+    runs: list[list[int]] = []
+    for number in sorted(same):
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    for run in runs:
         is_told = len(run) > 1 or isinstance(now[run[0]], int)
         if not is_told and messages[run[0]].type not in MADE_HERE:
             del same[run[0]]
@@ -205,21 +211,6 @@ def _matched(
         if types[0] == types[1] and (j - 1 in same or (whole and not j)):
             same |= {at: i + at - j for at in range(j, until) if at not in same}
     return {at: Place(*archived[place], signs[at] != said[place]) for at, place in same.items()}
-
-
-def _runs(numbers: Sequence[int]) -> list[list[int]]:
-    """Return runs of numbers that follow each other.
-
-    >>> _runs([1, 2, 4])
-    [[1, 2], [4]]
-    """
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and runs[-1][-1] == number - 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return runs
 
 
 def edits_of(

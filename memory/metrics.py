@@ -236,7 +236,8 @@ def report(stored_turns: Sequence[StoredTurn], count: TokenCounter = count_token
     compressed = [e["tokens"] for _, e in events if e["type"] == "compressed" and e.get("tokens")]
     newest = next((event for _, event in reversed(events) if _was_sent(event)), {})
     searches = [*_searches(events)]
-    is_long = bool(turns) and _is_long(costs, calls)
+    said = sum(event["said"] for _, event in costs)
+    is_long = bool(turns) and said > sum(calls[-1].parts.get(part, 0) for part in _FIXED)
     return Report(
         auto_collapses=auto,
         manual_collapses=manual,
@@ -443,12 +444,6 @@ def _turns(costs: Iterable[tuple[int, Event]], calls: Iterable[CallTokens]) -> I
             last = event["before"][-1] if event["before"] else event["said"] - event["answer"]
             full = sum(fixed + before for before in event["before"])
             yield TurnTokens(turn, tuple(by_turn[turn]), full, fixed + last)
-
-
-def _is_long(costs: Iterable[tuple[int, Event]], calls: Sequence[CallTokens]) -> bool:
-    """Tell whether what was said is more than the instructions and tool schemas of a call."""
-    said: int = sum(event["said"] for _, event in costs)
-    return said > sum(calls[-1].parts.get(part, 0) for part in _FIXED)
 
 
 def _searches(events: Sequence[tuple[int, Event]]) -> Iterator[bool]:

@@ -39,7 +39,9 @@ def spans(messages: Sequence[BaseMessage], active: str) -> list[Span]:
     """
     found: list[Span] = []
     closed, is_first = "", not active
-    for first, end in _rounds(messages):
+    # What was said before the first round belongs to that.
+    rounds = [at for at, message in enumerate(messages) if message.type == "ai"][1:]
+    for first, end in zip([0, *rounds], [*rounds, len(messages)], strict=True):
         begin, before, opened, ended = first, active, "", ""
         for status, effort in _changes(messages[first:end]):
             if status in _ACTIVATING:
@@ -114,12 +116,6 @@ def active_before(state: Efforts) -> str:
     # Another effort may be closed by its name first, while the active one stays so.
     was_left = events and events[0]["type"] in {"concluded", "paused"}
     return next(active, str(events[0]["effort"]) if was_left else "")
-
-
-def _rounds(messages: Sequence[BaseMessage]) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of each round; what was said before the first belongs to that."""
-    begins = [at for at, message in enumerate(messages) if message.type == "ai"][1:]
-    yield from zip([0, *begins], [*begins, len(messages)], strict=True)
 
 
 def _begins_work(messages: Sequence[BaseMessage]) -> bool:

@@ -227,19 +227,13 @@ def _without_calls(message: BaseMessage, fences: Fences) -> Iterator[BaseMessage
     if kind == "human":
         yield with_content(message, render("empty_message")) if blank else message
     elif kind == "ai":
-        message = _in_words(message)
+        if not speaks(message.content) and (words := spoken(message)):
+            given = message.additional_kwargs.items()  # providers forget the recording
+            extra = {key: value for key, value in given if key not in {"audio", "refusal"}}
+            message = message.model_copy(update={"content": words, "additional_kwargs": extra})
         yield from [_uncalling(message)] if speaks(message.content) else []
     elif kind != "system" and not blank:
         yield _quoted(message, fences)
-
-
-def _in_words(message: BaseMessage) -> BaseMessage:
-    """Return an answer that was spoken or refused as its words: providers forget the recording."""
-    if speaks(message.content) or not spoken(message):
-        return message
-    given = message.additional_kwargs.items()
-    extra = {key: value for key, value in given if key not in {"audio", "refusal"}}
-    return message.model_copy(update={"content": spoken(message), "additional_kwargs": extra})
 
 
 def _uncalling(message: BaseMessage) -> BaseMessage:

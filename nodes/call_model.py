@@ -211,24 +211,21 @@ class Call:
             answer = answer.model_copy(update={"id": str(uuid4())})
         answer, hidden = self._anchored(with_call_ids(accepted(answer)))
         answer = _noted(answer, **self._report)
-        if answer.tool_calls:
-            answer = _naming_memory_calls(answer)
+        if own := _memory_call_ids(answer.tool_calls):  # a chat UI leaves them out
+            metadata = {**answer.response_metadata, CALLS_KEY: own}
+            answer = answer.model_copy(update={"response_metadata": metadata})
         messages = [answer, *results]
         if self.limit:
-            hidden |= self._limit_told(hidden)
+            line = banner_of("rounds", limit=self.limit)
+            self.runtime.stream_writer({"banner": line})
+            told = updated(self.state, {**self.update, **hidden}).get("banners", ())
+            hidden |= {"banners": [*told, line]}
         if self.limit is not None and _is_calling(answer):
             reason = render("too_many_rounds", limit=self.limit)
             errors = closed(messages, state.get("nonce", ""), reason)
             words = AIMessage(render("no_answer", limit=self.limit), id=str(uuid4()))
             messages = [*errors, words]
         return {**self.update, **hidden, "messages": messages}
-
-    def _limit_told(self, hidden: dict[str, Any]) -> dict[str, Any]:
-        """Return the update with the banner that says that the limit of rounds is reached."""
-        line = banner_of("rounds", limit=self.limit)
-        self.runtime.stream_writer({"banner": line})
-        state = updated(self.state, {**self.update, **hidden})
-        return {"banners": [*state.get("banners", ()), line]}
 
     @property
     def _report(self) -> dict[str, Any]:
@@ -282,15 +279,6 @@ def _noted(answer: AIMessage, **own: Any) -> AIMessage:
     metadata = answer.response_metadata
     noted = {**metadata, METADATA_KEY: {**metadata.get(METADATA_KEY, {}), **own}}
     return answer.model_copy(update={"response_metadata": noted})
-
-
-def _naming_memory_calls(answer: AIMessage) -> AIMessage:
-    """Return an answer that names its calls of memory tools, so that a chat UI leaves them out."""
-    own = _memory_call_ids(answer.tool_calls)
-    if not own:
-        return answer
-    metadata = {**answer.response_metadata, CALLS_KEY: own}
-    return answer.model_copy(update={"response_metadata": metadata})
 
 
 def _memory_call_ids(called: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from langchain_core.messages import BaseMessage
 from sqlalchemy import Connection, select
 
 from ..attachments import Texts, named_files
@@ -117,7 +116,19 @@ def export_folder(archive: SqlArchive, session: Session, folder: str | os.PathLi
         raise ArchiveError(f"{str(target)!r} is not empty: name a new folder to export to")
     whole = read(archive, session)
     (target / _EFFORTS).mkdir(parents=True, exist_ok=True)
-    for name, lines in _files(whole).items():
+    files = defaultdict[str, list[Mapping[str, Any]]](list, {_RAW: []})
+    for turn in whole.turns:
+        efforts = _efforts_of(turn)
+        for effort in efforts:
+            name = f"{_EFFORTS}/{safe_name(effort)}.jsonl"
+            files[name].append(_exported(narrowed(turn, effort)))
+        if not efforts or any(not name for name, _, _ in kept(turn)):
+            files[_RAW].append(_exported(narrowed(turn, "")))
+    files["compressed.jsonl"] = [
+        {"id": turn_id, **as_data(compression)} for turn_id, compression in whole.compressions
+    ]
+    files["extractions.jsonl"] = [*whole.extractions]
+    for name, lines in files.items():
         text = "".join(f"{packed(line)}\n" for line in lines)
         (target / name).write_text(text, "utf-8", newline="\n")
     for name, data in named_files(whole.attachments, _contents(whole)).items():
@@ -128,22 +139,6 @@ def export_folder(archive: SqlArchive, session: Session, folder: str | os.PathLi
     names = json.dumps(asdict(session), ensure_ascii=False, indent=1) + "\n"
     # As JSON writes it: UTF-8 has no lone surrogates, which a name may have.
     (target / "session.json").write_bytes(names.encode("utf-8", "backslashreplace"))
-
-
-def _files(session: WholeSession) -> dict[str, list[Mapping[str, Any]]]:
-    files = defaultdict[str, list[Mapping[str, Any]]](list, {_RAW: []})
-    for turn in session.turns:
-        efforts = _efforts_of(turn)
-        for effort in efforts:
-            name = f"{_EFFORTS}/{safe_name(effort)}.jsonl"
-            files[name].append(_exported(narrowed(turn, effort)))
-        if not efforts or any(not name for name, _, _ in kept(turn)):
-            files[_RAW].append(_exported(narrowed(turn, "")))
-    files["compressed.jsonl"] = [
-        {"id": turn_id, **as_data(compression)} for turn_id, compression in session.compressions
-    ]
-    files["extractions.jsonl"] = [*session.extractions]
-    return files
 
 
 def _efforts_of(turn: StoredTurn) -> Sequence[str]:
@@ -305,25 +300,21 @@ def _turn(turn: StoredTurn) -> Iterator[str]:
     if turn.status == "erased":
         yield "*This turn was erased.*"
     for message in turn.messages:
-        yield from _message(message)
+        content = visible_text(message)
+        who = inline(speaker(message))
+        content = "; ".join(map(str, recalled(message))) or content
+        if content or not calls(message):
+            yield f"**{who}**"
+            yield fenced(content)
+        for call in calls(message):
+            args = call.get("args")
+            yield f"**{who} calls {inline(str(call.get('name')))}**"
+            yield fenced(
+                args if isinstance(args, str) else json.dumps(args, ensure_ascii=False, indent=1)
+            )
     yield from _changes(turn)
     if turn.is_aborted:
         yield "*This turn was not finished.*"
-
-
-def _message(message: BaseMessage) -> Iterator[str]:
-    content = visible_text(message)
-    who = inline(speaker(message))
-    content = "; ".join(map(str, recalled(message))) or content
-    if content or not calls(message):
-        yield f"**{who}**"
-        yield fenced(content)
-    for call in calls(message):
-        args = call.get("args")
-        yield f"**{who} calls {inline(str(call.get('name')))}**"
-        yield fenced(
-            args if isinstance(args, str) else json.dumps(args, ensure_ascii=False, indent=1)
-        )
 
 
 def _without_controls(content: str) -> str:

@@ -316,9 +316,11 @@ def dated(past: Past, query: str, when: When) -> list[tuple[int, int]]:
     total = past.session.turns
     if not total or not dates(query, today=when.today):
         return []
-    first, last = _ends(past)
-    earliest = past.value(_FIRST_TIME, **first | {"last": last["last"]})
-    years = (earliest or "")[:4], (past.value(_TIME, **last) or "")[:4]
+    first = turn_id(past.session.id, 1)
+    last = first + total - 1
+    earliest = past.value(_FIRST_TIME, first=first, last=last)
+    newest = past.value(_TIME, first=last, last=last)
+    years = (earliest or "")[:4], (newest or "")[:4]
     if not all(map(str.isdecimal, years)):
         return []
     named = dates(query, range(int(years[0]), int(years[1]) + 1), when.today)
@@ -334,13 +336,6 @@ def of_dates(past: Past, query: str, when: When, *, weak: bool) -> tuple[Found, 
             for place, (_, user, _) in enumerate(unpack_layout(row.passages)):
                 hits.append(Found(effort, row.turn, 1.0, frozenset(), place, user, weak=weak))
     return tuple(hits)
-
-
-def _ends(past: Past) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the bounds of the first turn of a session, and of its last one."""
-    start, total = turn_id(past.session.id, 1), past.session.turns
-    last = start + total - 1
-    return {"first": start, "last": last}, {"first": last, "last": last}
 
 
 def ids_between(past: Past, since: str, until: str) -> tuple[int, int]:

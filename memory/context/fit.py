@@ -198,20 +198,16 @@ def _cut(work: Turn, plan: Plan) -> tuple[Plan, Parts]:
         plan = first_below(full, _last_cuts(plan), tokens)
     before = tokens(plan) - reserved
     if before + running > low:
-        standing = _standing(work, plan)
+        # What stands even if all rounds leave: request, index, aims and block.
+        turn, rounds = work.view.running, plan.rounds or Rounds()
+        end = min([len(turn.messages), *begins(turn.messages, rounds.left)[-1:]])
+        rounds = replace(rounds, until=end, left=end)
+        early = replace(work.view, running=replace(turn, messages=turn.messages[:end]))
+        standing = size(parts_of(replace(work, view=early), replace(plan, rounds=rounds)))
         limit = standing + int(TURN_LOW_WATER * (work.room - standing))
         plan = _with_cut(work, plan, min(full, limit))
     parts = parts_of(work, plan)
     return replace(plan, size=size(parts)), parts
-
-
-def _standing(work: Turn, plan: Plan) -> int:
-    """Return the tokens of what stands even if all rounds leave: request, index, aims and block."""
-    turn, rounds = work.view.running, plan.rounds or Rounds()
-    end = min([len(turn.messages), *begins(turn.messages, rounds.left)[-1:]])
-    rounds = replace(rounds, until=end, left=end)
-    early = replace(work.view, running=replace(turn, messages=turn.messages[:end]))
-    return size(parts_of(replace(work, view=early), replace(plan, rounds=rounds)))
 
 
 def _with_cut(work: Turn, plan: Plan, limit: int) -> Plan:

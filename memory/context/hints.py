@@ -80,7 +80,9 @@ def hinted(work: Turn) -> list[Event]:
     if not (plan and limit and (asked := query_terms(question))):
         return []
     ids, elsewhere, _ = mentions(work, [question])
-    shown = _in_context(work, plan)
+    used = work.efforts.summaries.items()
+    since = {name for name, entry in used if entry["last_referenced_turn"] > plan.after_turn}
+    shown = {*work.efforts.open, *plan.summaries, *since}
     stored = work.view.efforts_named(sorted((ids | elsewhere) - shown), work.efforts.events)
     names = [one.id for one in stored if one.id in elsewhere or query_terms(one.id)]
     left_out = plan.older or len(plan.turns) < plan.after_turn
@@ -119,15 +121,6 @@ def _other_subject(
         for effort in stored
         if len((said - in_view).intersection(terms(" ".join(effort.keywords)))) >= overlap
     ]
-
-
-def _in_context(work: Turn, plan: Plan) -> set[str]:
-    """Return the efforts that are open, summarised, or mentioned since the plan."""
-    names = {*work.efforts.open, *plan.summaries}
-    for name, entry in work.efforts.summaries.items():
-        if entry["last_referenced_turn"] > plan.after_turn:
-            names.add(name)
-    return names
 
 
 _APART = 3 * 3600

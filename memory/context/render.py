@@ -37,7 +37,9 @@ def parts_of(work: Turn, plan: Plan) -> Parts:
     """Return the parts of the context, without the fixed ones, that a plan describes."""
     parts: list[Part] = []
     if plan.summaries or plan.older or plan.unnamed:
-        parts += _summaries(work, plan)
+        lines = summary_lines(work, _known(work, plan, plan.summaries), plan.room_or(work.room))
+        if summaries := summary_notes(work, lines, plan.older, plan.unnamed):
+            parts.append(Part.of("memory", summaries, work.run.count))
     quotes = quotes_of(work, plan)
     if notes := [*chain(*(quotes[name].notes for name in plan.quotes if name in quotes))]:
         parts.append(Part.of("quotes", notes, work.run.count))
@@ -76,12 +78,6 @@ def parts_of(work: Turn, plan: Plan) -> Parts:
 
 def _limit(work: Turn, plan: Plan, share: str) -> int:
     return part_limit(share, plan.room_or(work.room))
-
-
-def _summaries(work: Turn, plan: Plan) -> Iterator[Part]:
-    lines = summary_lines(work, _known(work, plan, plan.summaries), plan.room_or(work.room))
-    if summaries := summary_notes(work, lines, plan.older, plan.unnamed):
-        yield Part.of("memory", summaries, work.run.count)
 
 
 def quotes_of(work: Turn, plan: Plan) -> Mapping[str, Quotes]:

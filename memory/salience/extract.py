@@ -366,11 +366,7 @@ def background(
             gone=gone,
         )
         answer = yield Question("background", instructions, request, limit=BACKGROUND)
-        newest = _told(cut_at_sentence(answer, BACKGROUND, count))
+        newest = cut_at_sentence(answer, BACKGROUND, count)
+        if not newest:
+            raise AnswerError("the background that the model wrote is empty")
     return newest
-
-
-def _told(background: str) -> str:
-    if not background:
-        raise AnswerError("the background that the model wrote is empty")
-    return background

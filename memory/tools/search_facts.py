@@ -36,7 +36,10 @@ def fact_hits(
     wanted = [frozenset(terms) for text in words if (terms := query_terms(text))]
     if view.session.anonymous or not wanted:
         return []
-    in_turns = _said_in_turns(hits, view.session)
+    in_turns: dict[tuple[Session, int], frozenset[str]] = {}
+    for hit in hits:
+        place = (view.session, hit.turn) if isinstance(hit, Found) else (hit.session, hit.tip.turn)
+        in_turns[place] = in_turns.get(place, frozenset()) | hit.said
     found: list[tuple[float, str, Fact, frozenset[str]]] = []
     for fact in view.archive.facts(view.session.user).values():
         share, said = _matched(fact, wanted)
@@ -70,15 +73,6 @@ def _matched(fact: Fact, wanted: Sequence[frozenset[str]]) -> tuple[float, froze
 @lru_cache(maxsize=_CACHED)
 def _terms(text: str) -> frozenset[str]:
     return frozenset(indexed(text))
-
-
-def _said_in_turns(hits: Sequence[Hit], own: Session) -> dict[tuple[Session, int], frozenset[str]]:
-    """Return by session and turn the terms of the query that its hits say."""
-    said: dict[tuple[Session, int], frozenset[str]] = {}
-    for hit in hits:
-        place = (own, hit.turn) if isinstance(hit, Found) else (hit.session, hit.tip.turn)
-        said[place] = said.get(place, frozenset()) | hit.said
-    return said
 
 
 def _is_seen(view: ArchiveView, fact: Fact) -> bool:
