@@ -208,7 +208,10 @@ def attachment(block: Any) -> Attachment | None:
     kind = kind_of(block)
     if not KINDS[kind].price:
         return None
-    fields = _fields(block)
+    fields: dict[str, Any] = {**block}
+    for inner in map(block.get, _INSIDE):  # what stands in a block comes first
+        if isinstance(inner, Mapping) and not is_reference_like(inner):
+            fields |= inner
     data = next((fields[key] for key in _DATA if _is_data(key, fields.get(key))), None)
     facts = facts_of(data)
     mime = _first(fields, _TYPES) or data_type(data) or str(facts.get("mime", ""))
@@ -233,16 +236,6 @@ def attachment(block: Any) -> Attachment | None:
         float(facts.get("seconds", 0.0)),
         said,
     )
-
-
-def _fields(block: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the fields of a block, and those of what stands in it, which come first."""
-    fields: dict[str, Any] = {**block}
-    for key in _INSIDE:
-        inner = block.get(key)
-        if isinstance(inner, Mapping) and not is_reference_like(inner):
-            fields = {**fields, **inner}
-    return fields
 
 
 def _is_data(key: str, value: Any) -> bool:

@@ -85,7 +85,9 @@ class Fences:
         return [*map(self._of_others, messages)]
 
     def _of_others(self, message: BaseMessage) -> BaseMessage:
-        message = _in_its_role(message)
+        if message.type == "chat" and (role := _ROLES.get(role_of(message))):
+            made = HumanMessage if role == "human" else AIMessage
+            message = made(message.content, name=message.name)
         kind, content, extra = message.type, message.content, message.additional_kwargs
         given = {"content": content, "name": message.name, "additional_kwargs": extra}
         data = {"name": None, **_with_sendable_speaker(without_reserved_name(given, kind))}
@@ -128,15 +130,6 @@ _SEALS = frozenset({"signature", "encrypted_content", "data", "extras", "id"})
 
 _OF_TOOLS = re.compile(r"(?:.*_)?(?:tool|call|result|output)(?:_.*)?")
 """Types of blocks that only a tool or a model may send."""
-
-
-def _in_its_role(message: BaseMessage) -> BaseMessage:
-    """Return a `ChatMessage` as the message of its role, if there is one."""
-    kind = _ROLES.get(role_of(message)) if message.type == "chat" else None
-    if kind is None:
-        return message
-    made = HumanMessage if kind == "human" else AIMessage
-    return made(message.content, name=message.name)
 
 
 def role_of(message: BaseMessage) -> str:

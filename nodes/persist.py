@@ -42,7 +42,10 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
     """
     work = running_turn(state, runtime, parts)
     messages = [message for message, *_ in work.converted.values()]
-    fixed = _fixed(state, work.run.settings, parts)
+    fixed: tuple[Mapping[str, Any], ...] = ()  # system message and tools, if not those stored last
+    if parts.fixed is None:  # else only their sizes are known: an agent without a request
+        event = parts.opening_event(work.run.settings)
+        fixed = () if state.get("fixed") == event["digest"] else (event,)
     events = (*fixed, *language_event(work.run.settings.language))
     turn = _committed(state, messages, work.view, parts, events)
     with CACHES:
@@ -63,16 +66,6 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
         **stored,
         "known": [*older, *entries(messages, number)][-KNOWN:],
     }
-
-
-def _fixed(
-    state: TurnState, settings: Settings, parts: AgentParts
-) -> tuple[Mapping[str, Any], ...]:
-    """Return an event with the system message and the tools, if they are not those stored last."""
-    if parts.fixed is not None:
-        return ()  # of the middleware's agent without a request only the sizes are known
-    event = parts.opening_event(settings)
-    return () if state.get("fixed") == event["digest"] else (event,)
 
 
 def _committed(

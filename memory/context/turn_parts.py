@@ -354,7 +354,10 @@ def _as_sent(work: Turn, turn: StoredTurn, plan: Plan) -> _Sent:
         running = attached(work, plan)
         said, back = running.messages, {**running.back}
     if work.run.provider and not (past and turn.id):
-        said = _without_foreign_thoughts(work, said)
+        said = tuple(  # a provider refuses the thoughts of another one's models
+            without_thoughts(message) if by and by != work.run.provider else message
+            for message, by in zip(said, _providers(said), strict=True)
+        )
     if not past:
         # Newer answers keep their state blocks: the one before them in the context is older.
         within = plan.within if turn.number == plan.after_turn + 1 else 0
@@ -379,19 +382,6 @@ def _block_above(work: Turn, plan: Plan, number: int) -> Mapping[str, str]:
         if blocks:
             return blocks[-1]
     return anchor_of(work, plan)
-
-
-def _without_foreign_thoughts(
-    work: Turn, messages: Sequence[BaseMessage]
-) -> tuple[BaseMessage, ...]:
-    """Return messages without the thoughts of other providers' models, which refuse them."""
-    providers = _providers(messages)
-    if {*providers} <= {None, "", work.run.provider}:
-        return tuple(messages)
-    return tuple(
-        without_thoughts(message) if by and by != work.run.provider else message
-        for message, by in zip(messages, providers, strict=True)
-    )
 
 
 _providers = Growing[Any](
