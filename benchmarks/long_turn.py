@@ -18,7 +18,7 @@ import json
 import random
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from itertools import pairwise
 from math import log
@@ -263,7 +263,7 @@ def measured(name: str, maker: Maker, rounds: int, budget: int, *, efforts: bool
         at_hand = " ".join(watch.sent[-1]) + json.dumps(state.get("files", {}), default=str)
         if name.startswith(OURS):
             found = [commands.search(agent, CONFIG, asked) for asked in made.facts]
-            at_hand += json.dumps(found, default=str)
+            at_hand += json.dumps([asdict(page) for page in found])
             at_hand += " ".join(message.text for message in transcript(agent, CONFIG)[0])
     return {
         **row,

@@ -12,7 +12,7 @@ import sqlite3
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -208,7 +208,7 @@ class Side:
         }
 
     def _found(self, query: str) -> str:
-        return json.dumps(commands.search(self.agent, CONFIG, query), default=str)
+        return json.dumps(asdict(commands.search(self.agent, CONFIG, query)))
 
 
 def _graph(archive: DiskArchive) -> Maker:

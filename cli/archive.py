@@ -19,6 +19,7 @@ from ..memory.turn import Session
 from .home import HISTORY, AnySession, ConfigFile, Json, Root, SessionName, User, configured
 from .inspect import ChatAgents, inspector
 from .printable import discreet, in_line, print_json
+from .reports import finding_line
 
 app = typer.Typer(
     help="Check, export, copy and delete what is stored.",
@@ -47,7 +48,7 @@ def verify(
     if json:
         print_json({"file": of_file, "sessions": checks})
     else:
-        lines = [_finding_line(finding).strip() for finding in of_file]
+        lines = [finding_line(finding).strip() for finding in of_file]
         lines += [line for check in checks for line in check.lines()]
         typer.echo("\n".join(lines if sessions else [*lines, home.no_sessions]))
     raise typer.Exit(int(damaged or not sessions))
@@ -80,7 +81,7 @@ class _Check:
         intact = f"{_counted(self.turns, 'turn')}, intact"
         state = f"damaged in {_counted(self.damage, 'place')}" if self.damage else intact
         yield f"{in_line(self.session)}: {state}"
-        yield from map(_finding_line, self.findings)
+        yield from map(finding_line, self.findings)
 
 
 @app.command()
@@ -197,10 +198,6 @@ def _print_total(copied: tuple[Copied, ...]) -> None:
 
 def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _finding_line(finding: Finding) -> str:
-    return in_line(f"  {finding.where}: {'' if finding.fatal else 'note: '}{finding.what}")
 
 
 def _sessions_named(archive: Archive, user: str, name: str | None) -> list[Session]:

@@ -23,7 +23,7 @@ from ..memory.transcript import role
 from ..memory.turn import SHORT_ID
 from .conversation import Conversation
 from .printable import in_line, printable
-from .reports import attention_table, explanation_page, stats_tables
+from .reports import attention_table, explanation_page, finding_line, stats_tables
 from .screen import PARTS, banner
 
 Page: TypeAlias = Iterator[RenderableType]
@@ -163,8 +163,8 @@ def _context(talk: Conversation, context: commands.ShownContext, _given: Any) ->
                 yield in_line(f"{call['id']} {call['name']} {_json(call['args'])}")
 
 
-def _window(_talk: Any, _result: None, given: Mapping[str, Any]) -> Page:
-    yield _note(f"ambient window: {given['turns'] or 'all'} turns, on this thread")
+def _window(_talk: Any, window: commands.Window, _given: Any) -> Page:
+    yield _note(f"ambient window: {window.turns or 'all'} turns, on this thread")
 
 
 def _anchor(_talk: Any, rebuilt: commands.Rebuilt, given: Mapping[str, Any]) -> Page:
@@ -201,23 +201,19 @@ def _erased(_talk: Any, report: Any, _given: Any) -> Page:
             yield Text(in_line(f"{title}: {'; '.join(names)}"))
 
 
-def _efforts(_talk: Any, page: Mapping[str, Any], _given: Any) -> Page:
+def _efforts(_talk: Any, page: commands.EffortPage, _given: Any) -> Page:
     """Yield a line for each effort, then how many are not listed."""
-    for effort in page["efforts"]:
-        marks = [effort["status"], *(mark for mark in ("active", "expanded") if effort[mark])]
-        about = ""
-        if effort["summary"]:
-            about = f": {effort['summary']}"
-        elif effort.get("goal"):
-            about = f"; goal: {effort['goal']}"
-        turns = f" turns {effort['turns']}," if effort["turns"] else ""
-        size = f"{effort['raw_tokens']:,} tokens"
-        line = f"{effort['id']} ({', '.join(marks)}){turns} {size}{about}"
+    for effort in page.efforts:
+        marks = [effort.status, *(mark for mark in ("active", "expanded") if getattr(effort, mark))]
+        about = f"; goal: {effort.goal}" if effort.goal else ""
+        about = f": {effort.summary}" if effort.summary else about
+        turns = f" turns {effort.turns}," if effort.turns else ""
+        line = f"{effort.id} ({', '.join(marks)}){turns} {effort.raw_tokens:,} tokens{about}"
         yield Text(printable(" ".join(line.split())))
-    if not page["efforts"]:
+    if not page.efforts:
         yield _note("no efforts yet; /open NAME begins one")
-    if unlisted := page.get("more"):
-        yield _note(f"{unlisted} more; /search WORDS finds them")
+    if page.more:
+        yield _note(f"{page.more} more; /search WORDS finds them")
 
 
 def _by_hand(_talk: Any, outcome: commands.CommandResult, _given: Any) -> Page:
@@ -227,24 +223,24 @@ def _by_hand(_talk: Any, outcome: commands.CommandResult, _given: Any) -> Page:
         yield _note(f"{effort}: {outcome.result['status']}" if effort else "no effort is active")
 
 
-def _search(_talk: Any, page: Mapping[str, Any], _given: Any) -> Page:
+def _search(_talk: Any, page: commands.SearchPage, _given: Any) -> Page:
     """Yield two lines for each passage that a search finds: its place, and its text."""
-    for entry in page["results"]:
-        place = entry.get("id") or entry.get("session") or "outside of efforts"
-        if not entry["passages"]:
-            yield Text(in_line(f"{place}: {entry.get('summary', '')}"), style="cyan")
-        for passage in entry["passages"]:
-            where = f"turn {passage['turn']}, {passage['at']}, {place}"
-            who = f", {passage['speaker']}" if "speaker" in passage else ""
-            weak = ", little in common" if passage.get("weak") else ""
-            yield Text(in_line(f"{where}{who}{weak}"), style="cyan")
-            yield Text(printable(f"  {' '.join(passage['text'].split())}"))
-    if unlisted := page.get("more"):
-        yield _note(f"{unlisted} more")
-    if unmatched := page.get("unmatched"):
-        yield _note(f"nothing says {', '.join(unmatched)}")
-    if not page["results"]:
-        yield _note(page.get("why", "nothing found"))
+    for found in page.results:
+        place = found.id or found.session or "outside of efforts"
+        if not found.passages:
+            yield Text(in_line(f"{place}: {found.summary}"), style="cyan")
+        for passage in found.passages:
+            who = f", {passage.speaker}" if passage.speaker else ""
+            weak = ", little in common" if passage.weak else ""
+            where = f"turn {passage.turn}, {passage.at}, {place}{who}{weak}"
+            yield Text(in_line(where), style="cyan")
+            yield Text(printable(f"  {' '.join(passage.text.split())}"))
+    if page.more:
+        yield _note(f"{page.more} more")
+    if page.unmatched:
+        yield _note(f"nothing says {', '.join(page.unmatched)}")
+    if not page.results:
+        yield _note(page.why)
 
 
 def _memory(_talk: Any, memory: Explanation, _given: Any) -> Page:
@@ -259,8 +255,14 @@ def _stats(talk: Conversation, figures: commands.Report, _given: Any) -> Page:
     yield from stats_tables(talk.session.thread, figures)
 
 
-def _undone(_talk: Any, turn: int, _given: Any) -> Page:
-    back = f"back at turn {turn}" if turn else "back at the beginning"
+def _findings(_talk: Any, findings: tuple[commands.Finding, ...], _given: Any) -> Page:
+    yield from map(Text, map(finding_line, findings))
+    if not any(finding.fatal for finding in findings):
+        yield _note("intact")
+
+
+def _undone(_talk: Any, position: commands.Position, _given: Any) -> Page:
+    back = f"back at turn {position.turn}" if position.turn else "back at the beginning"
     yield _note(f"undone, {back}; it stays in the archive, on a branch of its own")
 
 
@@ -275,6 +277,7 @@ _PAGES: Mapping[str, Callable[[Conversation, Any, Mapping[str, Any]], Page]] = {
     "attention": _attention,
     "stats": _stats,
     "undo": _undone,
+    "verify": _findings,
     **{name: _by_hand for name in COMMANDS if name.endswith("_effort")},
     **dict.fromkeys(("explain", "suppress", "unsuppress", "forget"), _memory),
 }

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ..graph.all_commands import COMMANDS
 from ..graph.config import NAMES, Keys, load
-from ..memory.archive.protocol import Archive
+from ..memory.archive.protocol import Archive, Finding
 from ..memory.attention.law import Explanation
 from ..memory.dates import minute_of
 from ..memory.errors import ArchiveFormatError, SessionNotFoundError
@@ -368,6 +368,11 @@ def explanation_page(memory: Explanation) -> Iterable[str]:
     times = "time" if memory.accesses == 1 else "times"
     yield f"base {memory.base}, {memory.days:.1f} days old, accessed {memory.accesses:,} {times}"
     yield f"fades {_fades(memory)}" if memory.attended else "not in attention"
+
+
+def finding_line(finding: Finding) -> str:
+    """Return what `verify` finds at a place."""
+    return in_line(f"  {finding.where}: {'' if finding.fatal else 'note: '}{finding.what}")
 
 
 def _fades(memory: Explanation) -> str:

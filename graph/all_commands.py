@@ -11,8 +11,9 @@ from typing import Any
 
 _MODULES = ("by_hand", "change", "look", "on_attention")
 _TYPES = {
-    *("CommandResult", "DeletionReport", "ErasureReport", "Explanation", "Finding", "Part"),
-    *("Rebuilt", "Report", "ShownContext", "TurnLine", "TurnPage"),
+    *("CommandResult", "DeletionReport", "EffortLine", "EffortPage", "ErasureReport"),
+    *("Explanation", "Finding", "Part", "Passage", "Position", "Rebuilt", "Report", "SearchPage"),
+    *("SearchResult", "ShownContext", "Transcript", "TurnLine", "TurnPage", "Window"),
 }
 """The types of results."""
 

@@ -7,6 +7,7 @@ something asks for the header `X-Ebbtide`: a page of another site cannot send on
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -49,6 +50,9 @@ _MESSAGES: TypeAdapter[list[AnyMessage]] = TypeAdapter(list[AnyMessage])
 
 _OF_THE_BODY = {"content-length", "content-type", "host", "transfer-encoding"}
 """Headers of one request that are not passed on: its body is not sent again."""
+
+_STATES = 1_000
+"""States of a thread that `verify` reads of a server, which returns them with their messages."""
 
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
@@ -120,6 +124,14 @@ class _ServedAgent:
         if "messages" in values:
             values["messages"] = _MESSAGES.validate_python(values["messages"])
         return cast("StateSnapshot", snapshot._replace(values=values))
+
+    def get_state_history(self, config: RunnableConfig) -> Iterator[StateSnapshot]:
+        """Yield the newest states of a thread, the newest first."""
+
+        async def states() -> list[StateSnapshot]:
+            return [one async for one in self._remote.aget_state_history(config, limit=_STATES)]
+
+        yield from self.wait(states())
 
     def update_state(
         self, config: RunnableConfig, values: dict[str, Any], as_node: str
@@ -207,19 +219,41 @@ def responding(command: Command, opened: Opened) -> Endpoint:
 
     properties = fields.get("properties", {})
     lists = {name for name, schema in properties.items() if schema.get("type") == "array"}
+    needed = {*fields.get("required", ())} - command.given.keys()
+    of_path = {name: {"type": "string"} for name in re.findall(r"{(\w+)}", command.path)}
     parameters = [
         {
             "name": name,
-            "in": "path" if f"{{{name}}}" in command.path else "query",
-            "required": name in fields.get("required", ()),
+            "in": "path" if name in of_path else "query",
+            "required": name in needed or name in of_path,
             "schema": schema,
         }
-        for name, schema in properties.items()
+        for name, schema in {**of_path, **properties}.items()
     ]
-    operation = {"summary": command.help, "operationId": command.name, "parameters": parameters}
+    if command.changes:
+        parameters.append({"name": HEADER, "in": "header", "required": True, "schema": {}})
+    schema = command.result.json_schema(mode="serialization")
+    content = {"application/json": {"schema": _inlined(schema, schema.get("$defs", {}))}}
+    operation = {
+        "summary": command.help,
+        "operationId": command.name,
+        "parameters": parameters,
+        "responses": {"200": {"description": "Its result.", "content": content}},
+    }
     endpoint = answering(respond)
     endpoint.__doc__ = json.dumps(operation)  # where Starlette and LangGraph look for the schema
     return endpoint
+
+
+def _inlined(schema: Any, definitions: Mapping[str, Any]) -> Any:
+    """Return a schema without references, which would not lead into an operation."""
+    if isinstance(schema, list):
+        return [_inlined(part, definitions) for part in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    if name := schema.get("$ref"):
+        return _inlined(definitions[name.rpartition("/")[2]], definitions)
+    return {key: _inlined(part, definitions) for key, part in schema.items() if key != "$defs"}
 
 
 def answering(endpoint: Endpoint) -> Endpoint:

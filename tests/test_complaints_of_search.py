@@ -19,14 +19,14 @@ def test_days_can_be_asked_for(tmp_path: Path) -> None:
     today = datetime.now(UTC).date()
     talk.say("The boiler needs a new valve.")
 
-    found = commands.search(talk.agent, THREAD, "what did I say today?")["results"]
+    found = commands.search(talk.agent, THREAD, "what did I say today?").results
     earlier = commands.search(
         talk.agent, THREAD, "boiler valve", until=str(today - timedelta(days=1))
     )
 
     assert any(str(today) in message.text for message in talk.model.sent[-1].messages)
-    assert [one["passages"][0]["at"] for one in found] == [str(today)]
-    assert earlier["results"] == []
+    assert [one.passages[0].at for one in found] == [str(today)]
+    assert earlier.results == ()
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,9 @@ def test_words_are_found_as_they_are_typed(tmp_path: Path, said: str, query: str
     talk = agent_of(tmp_path, ["Noted."] * 4)
     talk.say_all(["Good morning.", said, "It rains.", "Fine."])
 
-    found = commands.search(talk.agent, THREAD, query)["results"]
+    found = commands.search(talk.agent, THREAD, query).results
 
-    assert found[0]["passages"][0]["turn"] == 2
+    assert found[0].passages[0].turn == 2
 
 
 def test_a_rule_said_in_passing_is_kept(tmp_path: Path) -> None:

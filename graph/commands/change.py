@@ -43,13 +43,16 @@ _log = logging.getLogger("ebbtide.anchor")
 _restore_log = logging.getLogger("ebbtide.archive")
 
 
-@command(
-    changes=True,
-    slash="",
-    answer=lambda _, agent, config: {"turn": thread_at(agent, newest_config(config)).turn},
-)
-def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) -> RunnableConfig:
-    """Rebuild the state of a thread from the archive, and return the new config.
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a thread continues: after this turn, 0 for its beginning."""
+
+    turn: int
+
+
+@command(changes=True, slash="")
+def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) -> Position:
+    """Rebuild the state of a thread from the archive.
 
     An unfinished turn of the newest branch is archived first. Other keys of a graph around the
     agent are not changed.
@@ -86,9 +89,8 @@ def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) 
     if tip is None:
         raise SessionNotFoundError(session.thread)
     state = state_at(archive, session, tip, settings.earlier_turns + 1)
-    new_config = place.seed(latest, repacked(state, place.parts, None, settings))
-    configurable = {**latest["configurable"], **new_config["configurable"]}
-    return {**new_config, "configurable": configurable}
+    place.seed(latest, repacked(state, place.parts, None, settings))
+    return Position(tip.turn)
 
 
 def _changeable(agent: Agent, config: RunnableConfig, context: object = None) -> Thread:
@@ -101,16 +103,20 @@ def _changeable(agent: Agent, config: RunnableConfig, context: object = None) ->
     return resting(agent, config, context)
 
 
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The ambient turns that a thread shows: 0 for all, None for the setting `ambient_window`."""
+
+    turns: int | None
+
+
 @command(
     changes=True,
     path="threads/{thread_id}/window",
     slash="/context window N",
     given={"turns": None},
-    answer=lambda _, agent, config: {
-        "turns": thread_at(agent, newest_config(config)).state.get("window")
-    },
 )
-def set_window(agent: Agent, config: RunnableConfig, turns: int | None) -> None:
+def set_window(agent: Agent, config: RunnableConfig, turns: int | None) -> Window:
     """Set how many ambient turns the context of this thread shows.
 
     A setting of the run overrides it. It goes back with time travel, and a restored thread has the
@@ -131,14 +137,14 @@ def set_window(agent: Agent, config: RunnableConfig, turns: int | None) -> None:
     thread = _changeable(agent, config)
     # Written even if unchanged: an older state that `config` names becomes the newest.
     thread.place.write(config, thread.changed(window=window))
+    return Window(window)
 
 
-@command(changes=True, answer=lambda turn, *_: {"turn": turn})
-def undo(agent: Agent, config: RunnableConfig) -> int:
+@command(changes=True)
+def undo(agent: Agent, config: RunnableConfig) -> Position:
     """Go back to the state before the last turn or command.
 
-    Returns the number of the last turn of that state, or 0. What was undone stays in the archive
-    and the checkpoints. The next message starts a new branch.
+    What was undone stays in the archive and the checkpoints. The next message starts a new branch.
 
     An unfinished turn is archived as aborted. Raises `CommandError` if there is nothing to undo, or
     no older checkpoint.
@@ -153,7 +159,7 @@ def undo(agent: Agent, config: RunnableConfig) -> int:
         configurable = {**config.get("configurable", {}), **older.config["configurable"]}
         older_thread = thread_at(agent, {**config, "configurable": configurable})
         if older_thread.is_older:
-            return _back_to_adopted(thread, older.config)
+            return Position(_back_to_adopted(thread, older.config))
         if older.next or older_thread.unfinished:  # the thread's first state is before any turn
             precedes = older.parent_config is None and not older.values.get("messages")
         elif undoes_command:
@@ -173,7 +179,7 @@ def undo(agent: Agent, config: RunnableConfig) -> int:
             )
     _archive_unfinished(thread)
     thread.place.write(older.config, {})
-    return older_thread.state.get("turn", 0)
+    return Position(older_thread.state.get("turn", 0))
 
 
 def _back_to_adopted(thread: Thread, config: RunnableConfig) -> int:

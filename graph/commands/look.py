@@ -3,13 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Any
+from typing import Annotated, Any, Literal, NamedTuple
 
-from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage, messages_to_dict
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import START
 from langgraph.runtime import Runtime
+from pydantic import PlainSerializer, TypeAdapter, computed_field
 from pydantic.json_schema import SkipJsonSchema
+from typing_extensions import TypedDict
 
 from ...memory.archive.protocol import Finding as Finding  # noqa: PLC0414 (exported as well)
 from ...memory.context.budget import Part as Part  # noqa: PLC0414 (exported with the commands)
@@ -37,7 +39,7 @@ from ...nodes.turn.turn import left_rounds, put_back
 from ...nodes.turn.updates import tip_of
 from ...prompts.loader import render
 from ..build import MemoryGraph, Node
-from .registry import command
+from .registry import Messages, command
 from .threads import Agent, Thread, newest_config, thread_at
 
 PAGE = 20
@@ -95,7 +97,7 @@ def messages(agent: Agent, config: RunnableConfig, page: int = 1) -> TurnPage:
     return TurnPage(tuple(lines), page, pages)
 
 
-@command(path="", slash="")
+@command()
 def verify(agent: Agent, config: RunnableConfig) -> tuple[Finding, ...]:
     """Check a thread's session in the archive, see `ebbtide archive verify`.
 
@@ -119,24 +121,57 @@ def verify(agent: Agent, config: RunnableConfig) -> tuple[Finding, ...]:
     return (*archive.verify(session), *unnamed)
 
 
+@dataclass(frozen=True, slots=True)
+class EffortLine:
+    """An effort as the tool `effort_status` shows it; one that is concluded has no goal."""
+
+    id: str
+    status: Literal["open", "concluded"]
+    active: bool
+    expanded: bool
+    summary: str
+    raw_tokens: int
+    summary_tokens: int
+    turns: str
+    goal: str = ""
+    constraints: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EffortPage:
+    """The efforts in the context and the newest others, and how many `more` there are."""
+
+    efforts: tuple[EffortLine, ...]
+    more: int
+
+
 @command()
-def efforts(agent: Agent, config: RunnableConfig) -> Mapping[str, Any]:
-    """List the efforts, like the tool `effort_status`: `efforts`, and `more` if there are more."""
-    return effort_status(_work(thread_at(agent, config)))[1]
+def efforts(agent: Agent, config: RunnableConfig) -> EffortPage:
+    """List the efforts, like the tool `effort_status`."""
+    listed = effort_status(_work(thread_at(agent, config)))[1]
+    return TypeAdapter(EffortPage).validate_python(listed)
 
 
-@command(
-    slash="",
-    given={"limit": PAGE},
-    answer=lambda page, *_: {"messages": messages_to_dict(page[0]), "more": page[1]},
-)
+class Transcript(NamedTuple):
+    """The messages of turns, and whether there are earlier ones."""
+
+    messages: list[BaseMessage]
+    more: bool
+
+
+class _TranscriptData(TypedDict):
+    messages: Messages
+    more: bool
+
+
+@command(slash="", given={"limit": PAGE})
 def transcript(
     agent: Agent,
     config: RunnableConfig,
     *,
     limit: int | None = None,
     before: int | None = None,
-) -> tuple[list[BaseMessage], bool]:
+) -> Annotated[Transcript, PlainSerializer(Transcript._asdict, return_type=_TranscriptData)]:
     """Return the messages of a thread as the user saw them, and whether there are earlier ones.
 
     Messages are in chronological order, without state blocks and calls of memory tools. Each has
@@ -167,10 +202,11 @@ def transcript(
         turns = turns_of(thread.state.get("messages", []))
         page = _page(len(turns), limit, before)
         marked = [_marked(turns[turn - 1], turn, "done") for turn in page]
-        return [message for turn in marked for message in turn], page.start > 1
+        return Transcript([message for turn in marked for message in turn], page.start > 1)
     page = _page(tip.turn + bool(running_messages), limit, before)
     shown = _shown_turns(thread, running_messages, page)
-    return completed(thread.parts.archive, thread.session, shown, running_messages), page.start > 1
+    whole = completed(thread.parts.archive, thread.session, shown, running_messages)
+    return Transcript(whole, page.start > 1)
 
 
 def _page(newest: int, limit: int | None, before: int | None) -> range:
@@ -210,6 +246,49 @@ def _shown_turns(
     return marked
 
 
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A passage of a turn: its day, who speaks, its text, and where this begins if far inside.
+
+    A `weak` one has little in common with the query.
+    """
+
+    turn: int
+    at: str = ""
+    text: str = ""
+    speaker: str = ""
+    offset: int = 0
+    weak: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """What a search finds of an effort or a turn, and the session that it is of, "" for this one.
+
+    `id` is the effort, "" for a turn outside of efforts, or the id of a turn of another session.
+    """
+
+    passages: tuple[Passage, ...]
+    id: str = ""
+    session: str = ""
+    status: str = ""
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPage:
+    """The results of a search, the best first, and how many `more` there are.
+
+    Nothing says the `unmatched` words. Without a result, `why` is the reason.
+    """
+
+    query: str
+    results: tuple[SearchResult, ...]
+    more: int = 0
+    unmatched: tuple[str, ...] = ()
+    why: str = ""
+
+
 @command(slash="/search WORDS")
 def search(  # noqa: PLR0913 (the arguments of the tool)
     agent: Agent,
@@ -220,7 +299,7 @@ def search(  # noqa: PLR0913 (the arguments of the tool)
     limit: int = 0,
     since: str = "",
     until: str = "",
-) -> Mapping[str, Any]:
+) -> SearchPage:
     """Search like the tool `search_efforts`. The metrics do not count this search.
 
     Args:
@@ -243,8 +322,7 @@ def search(  # noqa: PLR0913 (the arguments of the tool)
         found = search_efforts(work, query, also=phrasings, limit=limit, since=since, until=until)
     except ToolError as error:
         raise CommandError(str(error)) from error
-    answer: Mapping[str, Any] = found[1]
-    return answer
+    return TypeAdapter(SearchPage).validate_python(found[1])
 
 
 def _check(texts: Mapping[str, Any], also: Any, limit: Any) -> None:
@@ -288,12 +366,14 @@ class ShownContext:
     unfinished: bool
     missing: str = ""
 
+    @computed_field  # type: ignore[prop-decorator]  # as pydantic has it
     @property
-    def messages(self) -> list[BaseMessage]:
+    def messages(self) -> Messages:
         """The messages as the model receives them."""
         messages = [message for part in self.parts for message in part.messages]
         return copied(with_own_ids(messages))
 
+    @computed_field  # type: ignore[prop-decorator]  # as pydantic has it
     @property
     def total(self) -> int:
         """The size of all parts in tokens."""
@@ -304,16 +384,7 @@ class _Looking(AgentState, total=False):
     parts: tuple[Part, ...]
 
 
-@command(
-    path="threads/{thread_id}/context",
-    slash="/context show [MESSAGE]",
-    answer=lambda context, *_: {
-        **{name: getattr(context, name) for name in ("turn", "unfinished", "total", "tools")},
-        "missing": context.missing,
-        "parts": [{"name": p.name, "turn": p.turn, "tokens": p.tokens} for p in context.parts],
-        "messages": messages_to_dict(context.messages),
-    },
-)
+@command(path="threads/{thread_id}/context", slash="/context show [MESSAGE]")
 def show_context(
     agent: Agent,
     config: RunnableConfig,

@@ -9,15 +9,27 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from inspect import Parameter, signature
-from typing import Any, Literal, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_type_hints
 
+from langchain_core.messages import BaseMessage, messages_to_dict
 from langchain_core.runnables import RunnableConfig
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
-from pydantic_core import to_jsonable_python
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    PlainSerializer,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+)
 
 from ...memory.errors import SettingsError
 from ...memory.settings import describe
 from .threads import Agent, on_a_thread
+
+Messages: TypeAlias = Annotated[
+    list[BaseMessage], PlainSerializer(messages_to_dict, return_type=list[dict[str, Any]])
+]
+"""Messages in a result; JSON has them as LangChain's `messages_to_dict` does."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -45,7 +57,6 @@ class Command:
         states: The states of an effort or a memory in which it does something, empty for all.
         action: Its button on the page.
         given: Parameters that a route has if the client leaves them out.
-        answer: Makes what JSON has of the result, the agent and the config.
     """
 
     function: Callable[..., Any]
@@ -57,7 +68,6 @@ class Command:
     states: tuple[str, ...] = ()
     action: Action | None = None
     given: Mapping[str, Any] = field(default_factory=dict)
-    answer: Callable[[Any, Agent, RunnableConfig], Any] = lambda result, *_: result
 
     @property
     def name(self) -> str:
@@ -84,6 +94,11 @@ class Command:
         """What a person gives; `effort` is the name of `effort_id` for him."""
         return _parameters(self.function)
 
+    @property
+    def result(self) -> TypeAdapter[Any]:
+        """The type of its result, which writes it as JSON and has the schema of that."""
+        return _result(self.function)
+
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of the function; raises `SettingsError` for what is not valid."""
         try:
@@ -97,9 +112,8 @@ class Command:
         """Run the function, and return its result as JSON has it."""
         around = {"config": config, "context": context}
         taken = {name: around[name] for name in around.keys() & signature(self.function).parameters}
-        return to_jsonable_python(
-            self.answer(self.function(agent, **taken, **arguments), agent, config)
-        )
+        done = self.function(agent, **taken, **arguments)
+        return self.result.dump_python(done, mode="json")
 
 
 COMMANDS: dict[str, Command] = {}
@@ -137,6 +151,11 @@ def command(
 def _of_a_person(function: Callable[..., Any]) -> dict[str, Parameter]:
     around = {"agent", "config", "context"}
     return {k: one for k, one in signature(function).parameters.items() if k not in around}
+
+
+@cache
+def _result(function: Callable[..., Any]) -> TypeAdapter[Any]:
+    return TypeAdapter(get_type_hints(function, include_extras=True)["return"])
 
 
 @cache

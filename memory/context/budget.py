@@ -7,9 +7,10 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Literal, TypeAlias, TypeVar
+from typing import Annotated, Literal, TypeAlias, TypeVar
 
 from langchain_core.messages import BaseMessage, SystemMessage
+from pydantic import Field
 from sqlalchemy.util import memoized_property
 
 from ...prompts.loader import render
@@ -36,7 +37,7 @@ class Part:
     """A piece of the context, its size in tokens, and the turn that it shows, if any."""
 
     name: PartName
-    messages: tuple[BaseMessage, ...]
+    messages: Annotated[tuple[BaseMessage, ...], Field(exclude=True)]  # in JSON once, in order
     tokens: int
     turn: int | None = None
 

@@ -162,7 +162,7 @@ def test_undo(tmp_path: Path) -> None:
     here.chat(2)
     old = here.talk.agent.get_state(THREAD).config
 
-    undone = commands.undo(here.talk.agent, here.config)
+    undone = commands.undo(here.talk.agent, here.config).turn
     here.say("Other.")
 
     assert undone == 1

@@ -4,7 +4,7 @@ Page 02, "Search", "Time" and "Recall hints"; the source is slice 4, "`search_ef
 """
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,8 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Stage:
 
 def results(here: Stage, query: str) -> list[dict[str, Any]]:
     """Return what a search finds, best first."""
-    found: list[dict[str, Any]] = commands.search(here.talk.agent, here.config, query)["results"]
-    return found
+    found = commands.search(here.talk.agent, here.config, query)
+    return [asdict(one) for one in found.results]
 
 
 def found(here: Stage, query: str) -> str:
@@ -123,7 +123,7 @@ def test_unmatched_words_are_named(two: Stage) -> None:
     """02, Search: words of the query that match nothing are named."""
     answer = commands.search(two.talk.agent, two.config, "401 xylophone")
 
-    assert answer.get("unmatched") == ["xylophone"]
+    assert answer.unmatched == ("xylophone",)
 
 
 def test_several_phrasings(two: Stage) -> None:

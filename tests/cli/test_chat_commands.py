@@ -221,17 +221,6 @@ def test_a_turn_is_erased_at_a_terminal() -> None:
     assert files_with(b"4711", "kept") == []
 
 
-def test_a_command_prints_a_line_of_json_too() -> None:
-    """Whoever reads the answers as JSON can read what is between them."""
-    result = chat("Hello", "/efforts", "/stats", "/undo 3", options=("--json",))
-    answer, efforts, stats, error = map(json.loads, result.stdout.splitlines())
-
-    assert answer["turn"] == 1
-    assert efforts == {"result": {"efforts": [], "more": 0}}
-    assert [turn["turn"] for turn in stats["result"]["turns"]] == [1]
-    assert error == {"error": "/undo takes no argument, got '3'"}
-
-
 @pytest.mark.thorough
 def test_erasing_that_was_stopped_is_finished_by_erasing_again() -> None:
     """Ctrl-C while a summary is written again is no end of it, and the chat says what is."""

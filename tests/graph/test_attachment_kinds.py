@@ -89,11 +89,11 @@ def test_block(tmp_path: Path, kind: str) -> None:
     own, later, _, back = (sent.messages for sent in chat.model.sent)
     turn, *_ = chat.turns(state)
     counted = next(event["tokens"]["turn"] for event in turn.events if event["type"] == "sent")
-    found = commands.search(chat.agent, THREAD, name.split()[-1])["results"]
+    found = commands.search(chat.agent, THREAD, name.split()[-1]).results
     assert counted >= (_LEAST[known.kind] if known and not known.text else 20)
     assert any(stands(block, message) for message in own)
     assert known is None or not any(stands(block, message) for message in later)
     assert any(name in message.text for message in later)
     assert any(stands(block, message) for message in back)
-    assert [one["turn"] for result in found for one in result["passages"]] == [1]
+    assert [one.turn for result in found for one in result.passages] == [1]
     assert state["memory"]["banners"] == []

@@ -80,8 +80,8 @@ def test_many_turns_with_attachments(tmp_path: Path) -> None:
         data = WORDS.get(turn, block["base64"])
         assert [number for number, (_, body) in sent.items() if data in body] == [turn]
         assert data in back[turn][1]
-        found = commands.search(agent, THREAD, block["filename"])["results"]
-        assert turn in {passage["turn"] for one in found for passage in one["passages"]}
+        found = commands.search(agent, THREAD, block["filename"]).results
+        assert turn in {passage.turn for one in found for passage in one.passages}
     newest, more = transcript(agent, THREAD, limit=20)
     oldest, no_more = transcript(agent, THREAD, before=len(sent) + len(back) - 19)
     said = [json.dumps(m.content) for m in (*oldest, *newest) if m.type == "human"]

@@ -91,8 +91,8 @@ def test_document_is_found_by_name_and_words(tmp_path: Path) -> None:
     chat.agent.invoke({"messages": "Thanks."}, THREAD)
 
     for query in ("lease-2026.pdf", "when does the lease end 2031"):
-        results = commands.search(chat.agent, THREAD, query)["results"]
-        assert [said["turn"] for one in results for said in one["passages"]] == [1]
+        results = commands.search(chat.agent, THREAD, query).results
+        assert [said.turn for one in results for said in one.passages] == [1]
 
 
 def test_document_that_does_not_fit_is_read_like_text(tmp_path: Path) -> None:
@@ -292,7 +292,7 @@ def test_spoken_answer_is_its_transcript(tmp_path: Path, beside: dict[str, Any])
 
     answers = [message.text for message in chat.model.sent[-1].messages if message.type == "ai"]
     assert answers == ["The parcel waits in Lyon."]
-    assert "Lyon" in str(commands.search(chat.agent, THREAD, "parcel waits in lyon")["results"])
+    assert "Lyon" in str(commands.search(chat.agent, THREAD, "parcel waits in lyon").results)
 
 
 def test_deferred_tools_are_not_counted() -> None:

@@ -229,5 +229,5 @@ async def test_a_tool_waits_inside_a_larger_graph(tmp_path: Path, schema: Any) -
     said = [message.text for message in state["messages"] if message.type == "tool"]
     assert [one.value for one in waiting["__interrupt__"]] == ["pay"]
     assert (len(said), "pay: yes" in said, state["messages"][-1].text) == (3, True, "paid")
-    assert [one["id"] for one in commands.efforts(outer, THREAD)["efforts"]] == ["a"]
+    assert [one.id for one in commands.efforts(outer, THREAD).efforts] == ["a"]
     assert orphans(chat.last) == 0

@@ -108,7 +108,7 @@ def test_undo_keeps_what_was_said(tmp_path: Path, after: str, turns: int) -> Non
     """The turn is in the archive before the thread goes back, and the one before it stays."""
     chat = killed(tmp_path, after, turns)
 
-    assert commands.undo(chat.agent, THREAD) == turns - 1
+    assert commands.undo(chat.agent, THREAD).turn == turns - 1
 
     assert f"number {turns}" in stored(chat.archive)
     state = chat.say("instead")

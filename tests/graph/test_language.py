@@ -18,9 +18,9 @@ def test_words_are_found_in_forms_of_the_language_that_is_set(tmp_path: Path) ->
     talk.agent.invoke({"messages": history}, THREAD)
     talk.say("Kukkien kasvu.")
 
-    found = [commands.search(talk.agent, THREAD, word)["results"] for word in ("taloista", "kukat")]
+    found = [commands.search(talk.agent, THREAD, word).results for word in ("taloista", "kukat")]
 
-    assert [one[0]["passages"][0]["turn"] for one in found] == [1, 3]
+    assert [one[0].passages[0].turn for one in found] == [1, 3]
 
 
 def test_a_language_that_nobody_can_stem_is_an_error() -> None:

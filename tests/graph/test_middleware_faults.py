@@ -71,7 +71,7 @@ def test_undo_keeps_what_a_killed_turn_said(tmp_path: Path, after: str) -> None:
     """The turn is in the archive before the thread goes back."""
     chat = killed(tmp_path, after)
 
-    assert commands.undo(chat.agent, THREAD) == 1
+    assert commands.undo(chat.agent, THREAD).turn == 1
 
     assert "number 2" in stored(chat.archive)
     assert chat.said(chat.say("instead")) == ["number 1", "instead"]

@@ -182,9 +182,9 @@ def test_what_each_does_holds(tmp_path: Path, before: tuple[str, ...]) -> None:
     words = " ".join(message.text for message in transcript(agent, THREAD)[0])
     assert "Mail [REDACTED_EMAIL] about the parcel. I shall mail [REDACTED_EMAIL]." in words
     assert ("Again." in words, "I am the other." in words) == (True, True)
-    found = json.dumps(commands.search(agent, THREAD, "mail about the parcel")["results"])
+    found = str(commands.search(agent, THREAD, "mail about the parcel"))
     assert ("[REDACTED_EMAIL]" in found, "@" in found) == (True, False)
-    assert "A parcel ." in json.dumps(commands.efforts(agent, THREAD))
+    assert "A parcel ." in str(commands.efforts(agent, THREAD))
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert files
     assert not any(b"@example.org" in path.read_bytes() for path in files)

@@ -66,7 +66,7 @@ def test_masked_text_is_nowhere_ten_turns_later(tmp_path: Path) -> None:
     assert [one.text for one in (*model.sent, *model.asked) if CARD in one.text] == []
     assert "My card is ****" in model.sent[-1].text
     assert transcript(here, THREAD)[0][0].text == "My card is ****, please pay."
-    found = commands.search(here, THREAD, "which card please pay")["results"]
+    found = commands.search(here, THREAD, "which card please pay").results
     assert "****" in str(found[0])
     assert all(CARD not in message.text for message in state["messages"])
     files = [path for path in tmp_path.rglob("*") if path.is_file()]

@@ -1,6 +1,5 @@
 """Facts and rules of state blocks are found by their own words, which no turn need say."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +27,11 @@ def thread(name: str, user: str = "ann") -> RunnableConfig:
     return {"configurable": {"thread_id": name, "user_id": user}}
 
 
-def found(talk: Talk, name: str, query: str = QUERY, **options: Any) -> list[Mapping[str, Any]]:
+def found(
+    talk: Talk, name: str, query: str = QUERY, **options: Any
+) -> tuple[commands.SearchResult, ...]:
     """Return what a search in a thread finds."""
-    results: list[Mapping[str, Any]]
-    results = commands.search(talk.agent, thread(name), query, **options)["results"]
-    return results
+    return commands.search(talk.agent, thread(name), query, **options).results
 
 
 def told(root: Path, *answers: Any) -> Talk:
@@ -49,12 +48,12 @@ def test_a_fact_is_found_in_each_session_of_its_user(tmp_path: Path) -> None:
     talk.say("Good morning.", thread("c", "bob"))
 
     (own,), (other,) = found(talk, "a"), found(talk, "b")
-    (passage,) = other["passages"]
+    (passage,) = other.passages
 
     assert own == other
-    assert (other["id"], passage["turn"], passage["text"]) == (FIRST, 1, FACT)
-    assert found(talk, "b", until="2020") == []
-    assert commands.search(talk.agent, thread("c", "bob"), QUERY)["results"] == []
+    assert (other.id, passage.turn, passage.text) == (FIRST, 1, FACT)
+    assert found(talk, "b", until="2020") == ()
+    assert commands.search(talk.agent, thread("c", "bob"), QUERY).results == ()
 
 
 def test_a_fact_whose_turn_is_found_is_not_repeated(tmp_path: Path) -> None:
@@ -64,7 +63,7 @@ def test_a_fact_whose_turn_is_found_is_not_repeated(tmp_path: Path) -> None:
 
     (result,) = found(talk, "a")
 
-    assert "I am allergic to peanuts." in result["passages"][0]["text"]
+    assert "I am allergic to peanuts." in result.passages[0].text
 
 
 def test_a_fact_of_the_session_itself_can_be_expanded(tmp_path: Path) -> None:
@@ -88,8 +87,8 @@ def test_a_fact_that_left_its_block_is_found(tmp_path: Path) -> None:
     memories(talk.archive, "ann").delete(FIRST)
 
     assert FACT not in surfaced
-    assert [one["id"] for one in before] == [FIRST]
-    assert found(talk, "b") == []
+    assert [one.id for one in before] == [FIRST]
+    assert found(talk, "b") == ()
 
 
 def test_a_fact_of_another_branch_is_not_found(tmp_path: Path) -> None:
@@ -102,8 +101,8 @@ def test_a_fact_of_another_branch_is_not_found(tmp_path: Path) -> None:
     talk.say("Good evening.", thread("a"))
     talk.say("Good morning.", thread("b"))
 
-    assert undone == []
-    assert found(talk, "a") == found(talk, "b") == []
+    assert undone == ()
+    assert found(talk, "a") == found(talk, "b") == ()
 
 
 def test_a_fact_that_a_search_found_is_stored_as_a_reference(tmp_path: Path) -> None:

@@ -25,11 +25,13 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from ebbtide import DiskArchive
+from ebbtide.graph.commands.registry import COMMANDS
 from ebbtide.graph.server import routes
 from ebbtide.graph.studio import make_graph
 from ebbtide.inspector.server import app
 from ebbtide.memory.settings import Settings
 from tests.acceptance.test_state import NODES
+from tests.cli.test_registry import SAID, STEPS, check, schema_of
 from tests.conftest import SECRETS
 from tests.processes import begun
 
@@ -292,25 +294,25 @@ def thread(client: SyncLangGraphClient, user: str) -> str:
     return found
 
 
-def test_commands_that_look_are_routes(client: SyncLangGraphClient, thread: str, user: str) -> None:
-    """Context, turns, efforts, search, figures and the stored messages are read over HTTP."""
-    path = f"threads/{thread}"
+def test_every_command_is_a_route(client: SyncLangGraphClient, user: str) -> None:
+    """Each works on the server's own threads, and answers what the served schema says."""
+    thread = client.threads.create()["thread_id"]
+    for words in SAID:
+        say(client, thread, words, context={"user_id": user})
+    described = client.http.client.get("/openapi.json").json()["paths"]
+    steps = json.loads(
+        json.dumps([one for one in STEPS if one[0] in COMMANDS]).replace("t/gate", f"{thread}/gate")
+    )
 
-    context = asked(client, "GET", f"{path}/context", message="Which one?", user_id=user).json()
-    turns = asked(client, "GET", f"{path}/messages", user_id=user).json()
-    listed = asked(client, "GET", f"{path}/efforts", user_id=user).json()
-    found = asked(client, "GET", f"{path}/search", query="staging port", user_id=user).json()
-    figures = asked(client, "GET", f"{path}/stats", user_id=user).json()
-    said = asked(client, "GET", f"{path}/transcript", user_id=user).json()["messages"]
-
-    assert (context["turn"], context["messages"][-1]["data"]["content"][-10:]) == (3, "Which one?")
-    assert context["total"] == sum(part["tokens"] for part in context["parts"])
-    assert [line["turn"] for line in turns["lines"]] == [2, 1]
-    assert [effort["id"] for effort in listed["efforts"]] == ["auth-bug"]
-    assert "8123" in found["results"][0]["passages"][0]["text"]
-    assert [line["turn"] for line in figures["turns"]] == [1, 2]
-    assert said[0]["data"]["content"] == "Let's work on the auth bug."
-    assert said[-1]["type"] == "ai"
+    for name, given, told in steps:
+        path, method = COMMANDS[name].path, COMMANDS[name].method
+        place = path.format(thread_id=thread, **given)
+        answer = asked(client, method, place, **{**given, "user_id": user})
+        assert answer.status_code == 200, (name, answer.text)
+        check(name, told, answer.json(), schema_of(described[f"/ebbtide/{path}"][method.lower()]))
+        if name == "restore":
+            found = say(client, thread, "Which key?", context={"user_id": user})
+            assert found["memory"]["turn"] == 3
 
 
 def test_commands_are_answered_to_the_threads_user_alone(
@@ -355,40 +357,6 @@ def test_a_running_turn_is_left_alone(client: SyncLangGraphClient, thread: str, 
     assert (unfinished.status_code, running.status_code) == (409, 409)
     assert (unfinished.json()["error"], running.json()["error"]) == ("TurnRunningError",) * 2
     assert context.json()["unfinished"] is True
-
-
-CHANGES: Any = [
-    ("threads/ID/window", {"turns": 3}, 200, {"turns": 3}),
-    ("threads/ID/window", {"turns": -1}, 422, {"error": "SettingsError"}),
-    ("threads/ID/anchor", {}, 200, {"source": "block"}),
-    ("threads/ID/efforts/close", {}, 200, {"turn": 2}),
-    ("threads/ID/efforts/open", {"effort": "css", "goal": "no overlap"}, 200, {"turn": 2}),
-    ("threads/ID/efforts/expand", {"effort": "auth-bug"}, 200, {"turn": 2}),
-    ("threads/ID/efforts/reopen", {"effort": "cs"}, 400, {"error": "CommandError"}),
-    ("attention/suppress", {"memory": "ID/auth-bug"}, 200, {"suppressed": True}),
-    ("attention/forget", {"memory": "ID/auth-bug", "user_id": "bob"}, 400, {}),
-    ("attention/forget", {"memory": "ID/auth-bug"}, 200, {"id": "ID/auth-bug"}),
-    ("threads/ID/undo", {}, 200, {"turn": 2}),
-]
-"""Routes with what a client gives, and what it is answered; ID is the thread's."""
-
-
-def test_commands_that_change_are_routes(
-    client: SyncLangGraphClient, thread: str, user: str
-) -> None:
-    """The thread goes on from what they changed, and a mistake is told; the schema is served."""
-    for path, given, status, told in json.loads(json.dumps(CHANGES).replace("ID", thread)):
-        answer = asked(client, "POST", path, **{"user_id": user, **given})
-        assert (answer.status_code, path) == (status, path)
-        assert told.items() <= answer.json().items()
-
-    found = say(client, thread, "Which port does it listen on?", context={"user_id": user})
-    described = client.http.client.get("/openapi.json").json()["paths"]
-    assert (found["memory"]["turn"], found["bookkeeping"]["window"]) == (3, 3)
-    assert [*found["memory"]["open_efforts"]] == ["css"]
-    assert asked(client, "GET", "attention", user_id=user).json() == []
-    assert asked(client, "GET", "attention").status_code == 400
-    assert described["/ebbtide/threads/{thread_id}/window"]["post"]["parameters"]
 
 
 def test_a_state_of_another_archive_is_refused_and_restored_over_http(

@@ -276,8 +276,8 @@ def test_input_without_a_message(tmp_path: Path, given: dict[str, Any]) -> None:
         chat.agent.invoke(given, THREAD)
 
     assert commands.open_effort(chat.agent, THREAD, "Late parcel").turn == 1
-    assert commands.undo(chat.agent, THREAD) == 1
-    assert commands.undo(chat.agent, THREAD) == 0
+    assert commands.undo(chat.agent, THREAD).turn == 1
+    assert commands.undo(chat.agent, THREAD).turn == 0
     assert chat.agent.get_state(before.config).values == before.values
 
 

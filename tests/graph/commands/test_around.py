@@ -57,7 +57,7 @@ def test_tools_work_by_hand(tmp_path: Path, schema: Any) -> None:
     ]
     assert said(chat) == ["hi", LONG, "on"]
     assert len(chat.archive.tips(SESSION)) == 1
-    assert commands.efforts(outer, THREAD)["efforts"][0]["id"] == "auth-bug"
+    assert commands.efforts(outer, THREAD).efforts[0].id == "auth-bug"
     texts = ["hi", "hello", LONG, "noted", "on", "yes"]
     assert [message.text for message in state["messages"]] == texts
     assert outer.get_state(THREAD).next == ()
@@ -71,7 +71,7 @@ def test_a_command_may_come_before_the_first_turn(tmp_path: Path, schema: Any) -
     outer.invoke({"messages": "go on"}, THREAD)
 
     assert said(chat) == ["go on"]
-    assert commands.efforts(outer, THREAD)["efforts"][0]["active"]
+    assert commands.efforts(outer, THREAD).efforts[0].active
 
 
 def test_an_unfinished_turn_is_in_the_way(tmp_path: Path, schema: Any) -> None:
@@ -95,13 +95,13 @@ def test_a_turn_is_undone(tmp_path: Path, schema: Any) -> None:
     commands.open_effort(outer, THREAD, "a")
 
     keeps_memory = schema is MemoryState and isinstance(chat.agent, MemoryAgent)
-    undone = [commands.undo(outer, THREAD) for _ in range(1 + keeps_memory)]
+    undone = [commands.undo(outer, THREAD).turn for _ in range(1 + keeps_memory)]
     state = outer.invoke({"messages": "third"}, THREAD)
 
     assert (undone, said(chat)) == ([2, 1][-len(undone) :], ["first", "third"])
     assert [message.text for message in state["messages"]] == ["first", "one", "third", "three"]
     assert [tip.turn for tip in chat.archive.tips(SESSION)] == [2, 2]
-    assert commands.efforts(outer, THREAD)["efforts"] == []
+    assert commands.efforts(outer, THREAD).efforts == ()
 
 
 def test_a_turn_that_waits_is_undone(tmp_path: Path, schema: Any) -> None:
@@ -111,7 +111,7 @@ def test_a_turn_that_waits_is_undone(tmp_path: Path, schema: Any) -> None:
     with pytest.raises(ConnectionError):
         outer.invoke({"messages": "second"}, THREAD)
 
-    assert commands.undo(outer, THREAD) == 1
+    assert commands.undo(outer, THREAD).turn == 1
 
     assert (said(chat), outer.get_state(THREAD).next) == (["first", "second"], ())
     assert commands.transcript(outer, THREAD)[0][0].text == "first"
@@ -128,7 +128,7 @@ def test_a_command_on_an_older_state_is_a_fork(tmp_path: Path, schema: Any) -> N
     outer.invoke({"messages": "third"}, THREAD)
 
     assert (done.turn, said(chat)) == (1, ["first", "third"])
-    assert commands.efforts(outer, THREAD)["efforts"][0]["id"] == "other"
+    assert commands.efforts(outer, THREAD).efforts[0].id == "other"
 
 
 def test_what_was_said_before_is_adopted(tmp_path: Path, schema: Any) -> None:
@@ -168,7 +168,7 @@ def test_a_full_disk_loses_no_command(tmp_path: Path, schema: Any) -> None:
     is_kept = schema is MemoryState and isinstance(chat.agent, MemoryAgent)
     assert said(chat) == ["first", "on"]
     assert len(chat.archive.tips(SESSION)) == 1
-    assert len(commands.efforts(outer, THREAD)["efforts"]) == is_kept
+    assert len(commands.efforts(outer, THREAD).efforts) == is_kept
 
 
 def test_what_is_still_to_run_is_in_the_way(tmp_path: Path, schema: Any) -> None:

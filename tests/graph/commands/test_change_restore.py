@@ -66,7 +66,7 @@ def test_the_graph_around_the_agent_is_restored(tmp_path: Path, schema: Any) -> 
     outer.invoke({"messages": "and now?"}, config)
     last = commands.messages(outer, config).lines[0]
     assert (last.turn, last.said) == (3, "and now?")
-    assert commands.efforts(outer, config)["efforts"][0]["id"] == "a"
+    assert commands.efforts(outer, config).efforts[0].id == "a"
 
 
 def test_conversation_goes_on(tmp_path: Path) -> None:
@@ -112,17 +112,6 @@ def test_foreign_graph() -> None:
         restore(graph.compile(checkpointer=InMemorySaver()), THREAD)
 
 
-def test_the_config_that_is_returned_keeps_the_user(tmp_path: Path) -> None:
-    """Ann goes on with it as it is."""
-    chat = talk(tmp_path, ["yes", "yes"])
-    ann: Any = {"configurable": {"thread_id": "t", "user_id": "ann"}}
-    chat.say("one", ann)
-
-    config = restore(chat.agent, ann)
-
-    assert chat.said(chat.say("two", config)) == ["one", "two"]
-
-
 @pytest.mark.parametrize("named", [True, False])
 def test_a_branch_with_an_unfinished_turn(tmp_path: Path, *, named: bool) -> None:
     """It is archived if its branch is named by the turn before, and not if no branch is."""
@@ -150,10 +139,10 @@ def test_a_branch_can_be_chosen(tmp_path: Path) -> None:
 
     (left,) = chat.archive.tips(Session("", "t"))
     stray = chat.say("I am back.")
-    config = restore(chat.agent, THREAD, branch=left.id[:12])
+    position = restore(chat.agent, THREAD, branch=left.id[:12])
 
     assert f"restore(agent, config, branch='{left.id[:12]}')" in stray["memory"]["banners"][0]
-    assert chat.said(chat.say("next", config))[-2:] == ["read turn 1", "next"]
+    assert (position.turn, *chat.said(chat.say("next"))[-2:]) == (5, "read turn 1", "next")
     with pytest.raises(SettingsError, match="no branch 'nix': use one of "):
         restore(chat.agent, THREAD, branch="nix")
 

@@ -66,7 +66,7 @@ def test_it_goes_back_turn_by_turn_to_the_beginning(tmp_path: Path) -> None:
     """Each undo takes one turn, the first one too; then there is none."""
     chat = lived(tmp_path)
 
-    turns = [commands.undo(chat.agent, THREAD) for _ in range(3)]
+    turns = [commands.undo(chat.agent, THREAD).turn for _ in range(3)]
 
     assert turns == [2, 1, 0]
     with pytest.raises(CommandError, match="no turn to undo"):
@@ -84,7 +84,7 @@ def test_after_an_undo_it_follows_the_new_branch(tmp_path: Path) -> None:
     chat.say("two again")
     chat.say("three again")
 
-    turns = [commands.undo(chat.agent, THREAD), commands.undo(chat.agent, THREAD)]
+    turns = [commands.undo(chat.agent, THREAD).turn, commands.undo(chat.agent, THREAD).turn]
 
     assert turns == [2, 1]
     assert chat.said(chat.agent.get_state(THREAD).values) == ["number 1"]
@@ -114,8 +114,8 @@ def test_efforts_go_back_as_well(tmp_path: Path) -> None:
 
     commands.undo(chat.agent, THREAD)
 
-    (found,) = commands.efforts(chat.agent, THREAD)["efforts"]
-    assert (found["status"], found["active"]) == ("open", True)
+    (found,) = commands.efforts(chat.agent, THREAD).efforts
+    assert (found.status, found.active) == ("open", True)
 
 
 def test_a_command_is_undone_alone(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_command_is_undone_alone(tmp_path: Path) -> None:
     commands.open_effort(chat.agent, THREAD, "a")
     commands.close_effort(chat.agent, THREAD)
 
-    turn = commands.undo(chat.agent, THREAD)
+    turn = commands.undo(chat.agent, THREAD).turn
 
     assert (turn, chat.agent.get_state(THREAD).values["memory"]["active_effort"]) == (1, "a")
 
@@ -137,7 +137,7 @@ def test_an_unfinished_turn_is_archived_and_left_behind(tmp_path: Path, before: 
     with pytest.raises(ConnectionError):
         chat.say("question")
 
-    turn = commands.undo(chat.agent, THREAD)
+    turn = commands.undo(chat.agent, THREAD).turn
 
     assert (turn, chat.agent.get_state(THREAD).next) == (before, ())
     state = chat.say("other")
@@ -153,7 +153,7 @@ def test_a_turn_that_only_waits_for_the_archive_is_kept_whole(tmp_path: Path) ->
     with pytest.raises(OSError, match="No space left"):
         chat.say("number 2")
 
-    turn = commands.undo(chat.agent, THREAD)
+    turn = commands.undo(chat.agent, THREAD).turn
 
     tip = chat.archive.load(SESSION).tip
     assert tip is not None
@@ -166,7 +166,7 @@ def test_a_message_whose_turn_could_not_begin_is_left_behind(tmp_path: Path) -> 
     chat = lived(tmp_path, 2)
     chat.agent.update_state(THREAD, {"messages": [("user", "late")]}, as_node="__start__")
 
-    turn = commands.undo(chat.agent, THREAD)
+    turn = commands.undo(chat.agent, THREAD).turn
 
     assert (turn, chat.said(chat.say("on"))) == (2, ["number 1", "number 2", "on"])
 
@@ -178,7 +178,7 @@ def test_without_older_checkpoints_it_says_so(tmp_path: Path) -> None:
     restore(again.agent, THREAD)
     again.say("number 4")
 
-    turn = commands.undo(again.agent, THREAD)
+    turn = commands.undo(again.agent, THREAD).turn
 
     assert turn == 3
     with pytest.raises(CommandError, match="no earlier checkpoint"):
@@ -227,7 +227,7 @@ def test_it_goes_back_where_only_the_ends_of_turns_are_kept(tmp_path: Path) -> N
     chat.say("two", durability="exit")
     chat.say("three", durability="exit")
 
-    turns = [commands.undo(chat.agent, THREAD) for _ in range(2)]
+    turns = [commands.undo(chat.agent, THREAD).turn for _ in range(2)]
 
     assert turns == [2, 1]
     with pytest.raises(CommandError, match="turn 1 cannot be undone"):
@@ -261,7 +261,7 @@ def test_a_graph_around_the_agent_is_changed(tmp_path: Path) -> None:
     outer.invoke({"messages": "second"}, THREAD)
 
     source = commands.rebuild_anchor(outer, THREAD).source
-    undone = commands.undo(outer, THREAD)
+    undone = commands.undo(outer, THREAD).turn
     commands.set_window(outer, THREAD, 1)
 
     assert (source, undone, outer.get_state(THREAD).next) == ("block", 1, ())
@@ -296,9 +296,9 @@ def test_adopted_turns_are_not_undone_with_the_first_one(older: Talk) -> None:
     said = ["Is the gate green?", "And now?", "It rains."]
 
     assert [m.text for m in transcript(older.agent, THREAD)[0]][::2] == said
-    assert commands.undo(older.agent, THREAD) == 2
+    assert commands.undo(older.agent, THREAD).turn == 2
     assert [m.text for m in transcript(older.agent, THREAD)[0]][::2] == said[:2]
-    assert commands.undo(older.agent, THREAD) == 1
+    assert commands.undo(older.agent, THREAD).turn == 1
     assert [m.text for m in older.agent.get_state(THREAD).values["messages"]][::2] == said[:1]
     older.say("Go on.")
     assert [m.text for m in transcript(older.agent, THREAD)[0]][::2] == [said[0], "Go on."]

@@ -61,9 +61,9 @@ def test_efforts_are_what_the_tool_says(tmp_path: Path) -> None:
     """Status, activity and turns of each effort, each turn once."""
     chat = lived(tmp_path)
 
-    found = commands.efforts(chat.agent, THREAD)["efforts"]
+    found = commands.efforts(chat.agent, THREAD).efforts
 
-    listed = [(one["id"], one["status"], one["active"], one["turns"]) for one in found]
+    listed = [(one.id, one.status, one.active, one.turns) for one in found]
     assert listed == [("css", "open", True, "4"), ("auth-bug", "concluded", False, "2-3")]
 
 
@@ -73,8 +73,8 @@ def test_search_finds_and_counts_no_search(tmp_path: Path) -> None:
 
     found = commands.search(chat.agent, THREAD, "refresh token")
 
-    first = found["results"][0]
-    assert (first["id"], first["passages"][0]["turn"]) == ("auth-bug", 2)
+    first = found.results[0]
+    assert (first.id, first.passages[0].turn) == ("auth-bug", 2)
     assert commands.stats(chat.agent, THREAD).searches == 0
 
 
@@ -135,7 +135,7 @@ def test_the_graph_around_the_agent_is_asked(tmp_path: Path, schema: Any) -> Non
     assert [one.said for one in commands.messages(outer, THREAD).lines] == [
         one.said for one in commands.messages(alone.agent, THREAD).lines
     ]
-    assert commands.search(outer, THREAD, "refresh token")["results"][0]["id"] == "auth-bug"
+    assert commands.search(outer, THREAD, "refresh token").results[0].id == "auth-bug"
     assert [line.turn for line in commands.stats(outer, THREAD).turns] == [1, 2, 3, 4]
     shown = commands.show_context(outer, THREAD, "Does it?")
     outer.invoke({"messages": "Does it?"}, THREAD)

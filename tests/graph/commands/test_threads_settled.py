@@ -77,7 +77,7 @@ def test_checkpointer_that_writes_nothing_twice(
     chat = talk(tmp_path, ["1", "2", "3"], checkpointer=WritesOnce())
     chat.say_all(["One.", "Two."])
 
-    left = undo(chat.agent, THREAD)
+    left = undo(chat.agent, THREAD).turn
 
     assert left == 1
     assert "cannot write over it" in caplog.text
