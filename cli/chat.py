@@ -41,7 +41,7 @@ _IN_CHAT: Mapping[str, str] = {
     "effort_status": "/efforts",
     "search_efforts": "/search",
     "read_log reads them": "/search finds them",
-    "invoke with None to resume it": "resume it",
+    "continue it with None first, by `invoke(None, config)`": "resume it first",
     "pass a user_id (in the terminal `--user NAME`)": "start the chat with --user NAME",
 }
 """Words of errors for the model or a program, and what they are called in the chat."""

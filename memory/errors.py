@@ -137,8 +137,8 @@ class TurnRunningError(ArchiveError):
     def __init__(self, thread: str, turn: int) -> None:
         """Name the turn and say how to finish it."""
         super().__init__(
-            f"turn {turn} of thread {thread!r} is not finished: invoke with None to resume it, or "
-            "send a new message, then try again; nothing was changed"
+            f"turn {turn} of thread {thread!r} is not finished: continue it with None first, by "
+            "`invoke(None, config)`, then try again; nothing was changed"
         )
 
 

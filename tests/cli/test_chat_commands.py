@@ -252,7 +252,7 @@ def test_an_unfinished_turn_is_shown_and_in_the_way() -> None:
         page = asked(*lines, url=server.url, fails=True)
 
     assert "turn 1, what resuming it sends: " in page
-    assert "turn 1 of thread 'default' is not finished: resume it, or send a new message" in page
+    assert "turn 1 of thread 'default' is not finished: resume it first, then try again" in page
     assert 'A turn is not finished: "What is it?". An empty message resumes it' in page
     assert "turn 1 not found on this branch: it has no turns" in page
     assert "Here it is." in page

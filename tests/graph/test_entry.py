@@ -164,12 +164,18 @@ def test_inside_a_larger_graph_it_is_the_larger_graphs(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("entry")
 def test_commands_wait(tmp_path: Path) -> None:
-    """A thread with a stored input is not at rest, so nothing that changes it drops the input."""
+    """An erasure beside a stored input is refused, says how to go on, and loses nothing."""
     chat = begun(tmp_path)
     died(chat, "second")
+    before = [*chat.agent.get_state_history(THREAD)]
 
-    with pytest.raises(TurnRunningError):
+    with pytest.raises(TurnRunningError, match=r"turn 2 .* continue it with None first"):
         erase(chat.agent, THREAD, 1)
+
+    assert [*chat.agent.get_state_history(THREAD)] == before
+    assert chat.said(chat.agent.invoke(None, THREAD)) == ["first", "second"]
+    assert erase(chat.agent, THREAD, 1).turn == 1
+    assert chat.said(chat.say("third")) == ["second", "third"]
 
 
 def test_removal_of_a_message_that_has_left(tmp_path: Path) -> None:
