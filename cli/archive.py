@@ -14,12 +14,13 @@ from ..memory.archive.export import export_folder, export_markdown
 from ..memory.archive.protocol import Archive, Finding
 from ..memory.archive.sql import SqlArchive
 from ..memory.errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
+from ..memory.metrics import prices_of
 from ..memory.names import session_label
 from ..memory.turn import Session
 from .home import HISTORY, AnySession, ConfigFile, Json, Root, SessionName, User, configured
 from .inspect import ChatAgents, inspector
 from .printable import discreet, in_line, print_json
-from .reports import finding_line
+from .reports import Prices, finding_line
 
 app = typer.Typer(
     help="Check, export, copy and delete what is stored.",
@@ -95,6 +96,7 @@ def export(  # noqa: PLR0913, PLR0917 (the options that every command has)
     turns: Annotated[
         str, typer.Option(help="Turns in the HTML file, as 1-500 (default: the last 1,000).")
     ] = "",
+    prices: Prices = None,
     root: Root = None,
     user: User = None,
     config: ConfigFile = None,
@@ -123,7 +125,8 @@ def export(  # noqa: PLR0913, PLR0917 (the options that every command has)
                 export_markdown(archive, chosen, tip, target)
             else:
                 write = inspector("export").export_html
-                write(archive, chosen, tip, target, turns=turns)
+                rates = prices_of(prices) if prices is not None else ()
+                write(archive, chosen, tip, target, turns=turns, prices=rates)
             damaged = False
     typer.echo(in_line(f"Wrote {session_label(chosen)} to {target}"))
     if damaged:

@@ -18,11 +18,12 @@ from rich.console import Console
 
 from ..graph.commands.threads import on_a_thread
 from ..memory.errors import CommandError, NotAdoptedError, SessionNotFoundError, SettingsError
+from ..memory.metrics import prices_of
 from .chat_commands import OWN, arguments, completions, help_page, page_of, parsed, question, usages
 from .conversation import Conversation, conversation
 from .home import Compressing, ConfigFile, Embedding, Extracting, Root, Thread, User, configured
 from .printable import in_line, one_line
-from .reports import Prices, prices_of
+from .reports import Prices
 from .screen import Pipe, Screen
 
 _ReadLine: TypeAlias = Callable[[], str | None]

@@ -18,7 +18,7 @@ from ..memory.attention.law import Explanation
 from ..memory.dates import minute_of
 from ..memory.errors import ArchiveFormatError, SessionNotFoundError
 from ..memory.memories import UserMemories
-from ..memory.metrics import MEANINGS, Cost, Report, report
+from ..memory.metrics import MEANINGS, Cost, Report, prices_of, report
 from ..memory.names import session_label
 from ..memory.settings import Settings
 from ..memory.transcript import clipped, first_words
@@ -179,22 +179,6 @@ def stats_tables(
     yield from (metrics, turns)
     if figures.costs:
         yield _costs(figures.costs, prices)
-
-
-def prices_of(text: str) -> list[float]:
-    """Return the prices of a million tokens read, written and read from a cache.
-
-    >>> prices_of("0.25,2.00")
-    [0.25, 2.0, 0.25]
-    """
-    try:
-        prices = [float(price) for price in text.split(",")]
-    except ValueError:
-        prices = []
-    if len(prices) not in {2, 3} or not all(0 <= price < float("inf") for price in prices):
-        problem = f"--prices needs two or three numbers, 0.25,2.00 or 0.25,2.00,0.025, not {text!r}"
-        raise typer.BadParameter(problem)
-    return [*prices, prices[0]][:3]
 
 
 def _costs(costs: Sequence[Cost], prices: Sequence[float] | None) -> Table:

@@ -16,16 +16,24 @@ PROMPTS = 50
 """Turns at the end of a file that have the prompts of their calls, which take time to make."""
 
 
-def export_html(
-    archive: Archive, session: Session, tip: Tip, path: str | os.PathLike[str], *, turns: str = ""
+def export_html(  # noqa: PLR0913 (the options of a file)
+    archive: Archive,
+    session: Session,
+    tip: Tip,
+    path: str | os.PathLike[str],
+    *,
+    turns: str = "",
+    prices: payload.Prices = (),
 ) -> None:
     """Write the turns that a tip sees, or those of a list such as "1-500", to a new file.
+
+    With prices of a million tokens read, written and cached it has money, too.
 
     Raises `SessionNotFoundError`, `TurnNotFoundError`, `ToolError` if `turns` is no list, and
     `ArchiveError` if the file exists.
     """
     chosen = sorted(numbers(turns)) or range(max(1, tip.turn - MOST_TURNS + 1), tip.turn + 1)
-    shown = payload.whole(archive, session, tip, chosen)
+    shown = payload.whole(archive, session, tip, chosen, prices)
     sent = prompts.listed(archive, session, tip, shown["turns"][-PROMPTS:])
     content = page.standalone({**shown, **sent})
     try:

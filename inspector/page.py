@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader
 
 from ..graph.all_commands import COMMANDS
 from .payload import as_json
+from .sentences import LABELS
 
 _OWN = ("elements.js", "figures.js", "views.js", "inspector.js")
 SCRIPTS = ("d3.min.js", "plot.umd.min.js", *_OWN)
@@ -100,4 +101,5 @@ def _hash(content: str) -> str:
 def _template() -> Any:
     # The file's own texts are plain; what is data is JSON, in which nothing is markup.
     environment = Environment(loader=PackageLoader(__package__), autoescape=False)  # noqa: S701 (as above)
+    environment.globals["labels"] = escape(json.dumps(LABELS))
     return environment.get_template("page.html")

@@ -5,10 +5,11 @@ the model. Nothing is guessed.
 """
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from langchain_core.messages import BaseMessage
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
@@ -21,13 +22,13 @@ from ..memory.decay import counted_down
 from ..memory.efforts import Efforts
 from ..memory.errors import RequestError, SessionNotFoundError, ToolError, TurnNotFoundError
 from ..memory.messages import calls
-from ..memory.metrics import MEANINGS, Report, cached_of, report
+from ..memory.metrics import MEANINGS, Cost, Report, report
 from ..memory.names import hyphenated, ranges, session_label, session_name
 from ..memory.references import own_words, statements
 from ..memory.running_turn import Run, Turn
 from ..memory.search.embeddings import Embedder
 from ..memory.search.passages import shown_excerpt
-from ..memory.search.terms import query_terms, words
+from ..memory.search.terms import indexed, query_terms, words
 from ..memory.settings import Settings
 from ..memory.tokens import exact
 from ..memory.tools.search_efforts import meaning_of, search_efforts
@@ -38,6 +39,9 @@ from ..nodes.turn.state import efforts_of
 from ..nodes.turn.turn import memory_at
 from . import sentences
 from .branches import branches
+
+Prices: TypeAlias = Sequence[float]
+"""What a million tokens read, written and read from a cache cost; empty if that is not known."""
 
 _PASSAGES = 100
 """Passages that the page lists for a query."""
@@ -55,12 +59,16 @@ _OF_A_CALL = ("tokens", "budget", "prefix")
 
 
 def overview(
-    archive: Archive, session: Session, tip: Tip | None = None, settings: Settings | None = None
+    archive: Archive,
+    session: Session,
+    tip: Tip | None = None,
+    settings: Settings | None = None,
+    prices: Prices = (),
 ) -> dict[str, Any]:
     """Return what the page shows of a session: one entry a turn, one an effort, and the metrics.
 
     `settings` are those in force where a turn does not tell its own. Without a `tip` it is the
-    newest branch. Raises `SessionNotFoundError`.
+    newest branch. With `prices` there is money. Raises `SessionNotFoundError`.
     """
     tip = seen_from(archive, session, tip)
     commits = [*archive.load(session, tip).every_commit()]
@@ -68,30 +76,35 @@ def overview(
     baselines = {turn.turn: turn for turn in metrics.turns}
     talked = [stored for stored in commits if stored.status != "command"]
     now = _standing(archive, session, commits[-1], settings or Settings())
-    entries = []
+    entries, sent, full = [], 0, 0
     for earlier, stored in zip([None, *talked], talked, strict=False):
         baseline = baselines.get(stored.number)
-        entry = _heading(stored, earlier)
+        entry = _heading(stored, earlier, prices, baseline.full_history if baseline else 0)
         if baseline:
-            entry["full_history"] = baseline.full_history
             entry["last_full_history"] = baseline.last_full_history
-        entries.append(entry)
+        sent, full = sent + entry.get("sent", 0), full + entry.get("full_history", 0)
+        entries.append({**entry, "so_far": (sent, full)})
+    calls = [call for entry in entries for call in entry["calls"]]
+    usages = [event.get("usage") for stored in talked for event in _asking(stored)]
     return {
         "session": {**named(session), "turn": tip.turn, "id": tip.id},
+        "figures": _figures(calls, Cost.of("", usages), prices, full),
         "turns": entries,
         "efforts": _efforts(archive, session, tip, commits, now),
         "standing": now,
-        "metrics": _metrics(metrics),
+        "metrics": _metrics(metrics, prices),
         "branches": branches(archive, session),
     }
 
 
-def turn(
+def turn(  # noqa: PLR0913 (what the page asks with)
     archive: Archive,
     session: Session,
     tip: Tip | None,
     number: int,
     settings: Settings | None = None,
+    *,
+    prices: Prices = (),
 ) -> dict[str, Any]:
     """Return one turn with its texts: messages, events, and what each call sent.
 
@@ -103,7 +116,7 @@ def turn(
     turn = found.get(number)
     if turn is None:
         raise TurnNotFoundError(number, tip.turn)
-    heading = _heading(turn, found.get(number - 1))
+    heading = _heading(turn, found.get(number - 1), prices)
     plans = [call["why"] for call in heading["calls"] if "why" in call]
     return {
         **heading,
@@ -197,24 +210,51 @@ def _standing(
     }
 
 
-def _heading(turn: StoredTurn, earlier: StoredTurn | None) -> dict[str, Any]:
+def _heading(
+    turn: StoredTurn, earlier: StoredTurn | None, prices: Prices, full: int = 0
+) -> dict[str, Any]:
+    """Return what the lists show of a turn; `full` is the full history in its calls."""
+    calls, asking = _calls(turn, earlier), _asking(turn)
+    spent = Cost.of("", (event.get("usage") for event in asking))
     return {
         "turn": turn.number,
         "status": turn.status,
         "efforts": [*turn.efforts],
-        "asked": [_usage(event) for event in turn.events if event["type"] == "asked"],
-        "calls": _calls(turn, earlier),
+        "asked": sum(event["type"] == "asked" for event in asking),
+        "calls": calls,
+        **_figures(calls, spent, prices, full),
     }
 
 
-def _usage(event: Event) -> dict[str, int] | None:
-    """Return what the provider counted for a call, None if it sent nothing."""
-    usage = event.get("usage")
-    return usage and {
-        "read": usage.get("input_tokens", 0),
-        "cached": cached_of(usage),
-        "written": usage.get("output_tokens", 0),
+def _asking(turn: StoredTurn) -> list[Event]:
+    """Return the events of all calls of models in a turn, those of its memory included."""
+    return [event for event in turn.events if event["type"] in {"sent", "asked"}]
+
+
+def _figures(
+    calls: Sequence[Mapping[str, Any]], spent: Cost, prices: Prices, full: int
+) -> dict[str, Any]:
+    """Return what calls sent and cost: tokens, and shares of them; what is 0 is left out."""
+    sent = sum(call["total"] for call in calls)
+    figures = {
+        "sent": sent,
+        "largest": max((call["total"] for call in calls), default=0),
+        "repeated": sent and sum(call.get("prefix", 0) for call in calls) / sent,
+        "full_history": full,
+        "saved": 1 - sent / full if full > sent else 0,
+        "read": spent.read,
+        "cached": spent.cached,
+        "cached_share": spent.cached and spent.cached / spent.read,
+        "written": spent.written,
+        "money": _money(spent, prices),
     }
+    return {name: figure for name, figure in figures.items() if figure}
+
+
+def _money(spent: Cost, prices: Prices) -> str:
+    """Return what calls cost at these prices of a million tokens, "" if that is not known."""
+    known = prices and spent.calls > spent.unreported
+    return f"${spent.money(*prices):,.4f}" if known else ""
 
 
 def _mentions(turn: StoredTurn) -> list[tuple[str, str]]:
@@ -252,8 +292,7 @@ def _calls(turn: StoredTurn, earlier: StoredTurn | None) -> list[dict[str, Any]]
         same = calls and last and changed == (last.get("changed") or {})
         is_new = not same and (calls or changed.get("after_turn") == turn.number - 1)
         call = {key: event[key] for key in _OF_A_CALL if key in event}
-        if usage := _usage(event):
-            call["usage"] = usage
+        call["total"] = sum(event.get("tokens", {}).values())
         if is_new and changed.get("why"):
             left = _left(last or {}, event, turn.number)
             call["why"] = sentences.replanned(changed["why"], left)
@@ -320,11 +359,12 @@ def _change(turn: StoredTurn, place: int) -> dict[str, Any]:
     }
 
 
-def _metrics(metrics: Report) -> dict[str, Any]:
+def _metrics(metrics: Report, prices: Prices) -> dict[str, Any]:
     """Return the figures of a report; the turns' own stand with the turns."""
     figures = asdict(replace(metrics, turns=()))
     del figures["turns"]
-    return {**figures, "meanings": dict(MEANINGS)}
+    costs = [{**asdict(cost), "money": _money(cost, prices)} for cost in metrics.costs]
+    return {**figures, "costs": costs, "meanings": dict(MEANINGS)}
 
 
 def _message(message: BaseMessage) -> dict[str, Any]:
@@ -390,7 +430,7 @@ def search(archive: Archive, session: Session, tip: Tip | None, wanted: Search) 
     results = []
     for hit in found:
         text = _passage(turns[hit.turn], hit.passage, terms)
-        entry = {"score": hit.score, "turn": hit.turn, "effort": hit.effort, "text": text}
+        entry = {"score": hit.score, "turn": hit.turn, "effort": hit.effort}
         # The model is given longer ones too, that join neighbours, without the speaker before them.
         shown = any(
             text
@@ -398,7 +438,7 @@ def search(archive: Archive, session: Session, tip: Tip | None, wanted: Search) 
             and (passage["text"] in text or text in passage["text"])
             for passage in passages
         )
-        results.append({**entry, "shown": bool(shown)})
+        results.append({**entry, "shown": bool(shown), "pieces": _marked(text, terms)})
     return {
         "results": results,
         "why": given.get("why", ""),
@@ -414,15 +454,34 @@ def _passage(turn: StoredTurn, number: int | None, terms: Sequence[str]) -> str:
     return excerpted(turn.messages, part.begin, part.end)
 
 
+def _marked(text: str, terms: Sequence[str]) -> list[str]:
+    """Return a text in pieces, of which each second one says terms of a query.
+
+    >>> _marked("Both tokens expired.", ["token", "expir"])
+    ['Both ', 'tokens', ' ', 'expired', '.']
+    """
+    pieces, wanted = [""], {*terms}
+    for part in re.split(r"(\w+)", text):
+        if wanted.isdisjoint(indexed(part)) == len(pieces) % 2:
+            pieces[-1] += part
+        else:
+            pieces.append(part)
+    return pieces
+
+
 def whole(
-    archive: Archive, session: Session, tip: Tip | None, turns: Sequence[int]
+    archive: Archive,
+    session: Session,
+    tip: Tip | None,
+    turns: Sequence[int],
+    prices: Prices = (),
 ) -> dict[str, Any]:
     """Return the payload of one file: a session with these turns, texts included.
 
     Raises `SessionNotFoundError`, `TurnNotFoundError`.
     """
-    shown = overview(archive, session, tip)
+    shown = overview(archive, session, tip, prices=prices)
     kept = [entry for entry in shown["turns"] if entry["turn"] in {*turns}]
     seen = seen_from(archive, session, tip)
-    details = {number: turn(archive, session, seen, number) for number in turns}
+    details = {number: turn(archive, session, seen, number, prices=prices) for number in turns}
     return {**shown, "turns": kept, "details": details}

@@ -4,6 +4,7 @@ What is made again is exact if its digest is that of what was sent.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
@@ -81,10 +82,12 @@ def _prompt(archive: Archive, session: Session, tip: Tip, place: tuple[int, int]
         before = _lines(earlier, its_tools)
     except EbbtideError:
         before = []
+    messages = [*_compared(before, _lines(context, tools))]
     return {
         "exact": is_exact,
         "why": "" if is_exact else _CHANGED,
-        "messages": [*_compared(before, _lines(context, tools))],
+        "beside": Counter(message["change"] for message in messages),
+        "messages": messages,
     }
 
 

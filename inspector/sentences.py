@@ -48,6 +48,29 @@ _DID: Mapping[str, str] = {
     "anchored": "the model wrote the state block anew",
 }
 
+LABELS: Mapping[str, Mapping[str, str]] = {
+    "parts": {
+        "system": "Instructions",
+        "tools": "Tool schemas",
+        "memory": "Summaries",
+        "quotes": "Quotes",
+        "expanded": "Expanded logs",
+        "turns": "Turns",
+        "open": "Open efforts",
+        "anchor": "State block",
+        "hints": "Hints",
+        "turn": "Running turn",
+    },
+    "states": {
+        "open": "open",
+        "expanded": "whole log in the prompt",
+        "concluded": "summary in the prompt",
+        "evicted": "in the archive alone",
+    },
+    "memories": {"attended": "in attention", "suppressed": "suppressed"},
+}
+"""What the page calls the parts of a prompt, and the states of efforts and memories."""
+
 USED = frozenset({"concluded", "expanded", "reopened"})
 """The events that use an effort without a mention."""
 

@@ -53,6 +53,7 @@ from ..memory.errors import (
     SettingsError,
 )
 from ..memory.memories import UserMemories
+from ..memory.metrics import prices_of
 from ..memory.search.embeddings import Embedder
 from ..memory.settings import Settings
 from ..memory.turn import ANONYMOUS, Session, Tip
@@ -211,10 +212,13 @@ def _routes(of: Callable[[Request], Awaitable[Inspected]]) -> list[tuple[str, En
     read: Mapping[str, Callable[[Inspected, Request], Any]] = {
         "api/sessions": lambda seen, _: payload.sessions(seen.archive, seen.users()),
         "api/session": lambda seen, request: payload.overview(
-            *_session(seen, request), seen.settings
+            *_session(seen, request), seen.settings, _prices(request)
         ),
         "api/turn": lambda seen, request: payload.turn(
-            *_session(seen, request), _number(request, "turn"), seen.settings
+            *_session(seen, request),
+            _number(request, "turn"),
+            seen.settings,
+            prices=_prices(request),
         ),
         "api/prompt": _prompt,
         "api/search": lambda seen, request: payload.search(
@@ -303,6 +307,11 @@ def _search(inspected: Inspected, request: Request) -> payload.Search:
         inspected.settings,
         inspected.embedder,
     )
+
+
+def _prices(request: Request) -> payload.Prices:
+    given = request.query_params.get("prices")
+    return prices_of(given) if given else ()
 
 
 def _number(request: Request, name: str) -> int:

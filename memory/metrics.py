@@ -4,11 +4,12 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Self, cast
 
 from langchain_core.messages import BaseMessage
 
 from .blocks import kind_of
+from .errors import SettingsError
 from .messages import call_id, calls, speaks
 from .recalled import result_of
 from .state_block import as_users_see
@@ -145,6 +146,19 @@ class Cost:
     read: int
     cached: int
     written: int
+
+    @classmethod
+    def of(cls, purpose: str, usages: Iterable[Mapping[str, Any] | None]) -> Self:
+        """Return what calls cost by LangChain's usage of each, None or empty if none was sent."""
+        calls = [usage or {} for usage in usages]
+        return cls(
+            purpose,
+            len(calls),
+            sum(not usage for usage in calls),
+            sum(usage.get("input_tokens", 0) for usage in calls),
+            sum(map(cached_of, calls)),
+            sum(usage.get("output_tokens", 0) for usage in calls),
+        )
 
     def money(self, read: float, written: float, cached: float) -> float:
         """Return what the tokens cost at these prices of a million.
@@ -455,6 +469,23 @@ def _searches(events: Sequence[tuple[int, Event]]) -> Iterator[bool]:
             yield any(later["type"] in _USING and later["effort"] in results for later in soon)
 
 
+def prices_of(text: str) -> list[float]:
+    """Return the prices of a million tokens read, written and read from a cache.
+
+    >>> prices_of("0.25,2.00")
+    [0.25, 2.0, 0.25]
+    """
+    try:
+        prices = [float(price) for price in text.split(",")]
+    except ValueError:
+        prices = []
+    if len(prices) not in {2, 3} or not all(0 <= price < float("inf") for price in prices):
+        raise SettingsError(
+            f"prices: pass two or three numbers, 0.25,2.00 or 0.25,2.00,0.025 (got {text[:40]!r})"
+        )
+    return [*prices, prices[0]][:3]
+
+
 def cached_of(usage: Mapping[str, Any]) -> int:
     """Return the tokens of a call that the provider had in its cache, from LangChain's usage.
 
@@ -474,18 +505,7 @@ def _costs(events: Iterable[Event]) -> tuple[Cost, ...]:
             usage = event.get("usage")
             known = usage if isinstance(usage, Mapping) else {}
             asked.setdefault(str(event.get("purpose", "answer")), []).append(known)
-    return tuple(
-        Cost(
-            purpose,
-            len(calls),
-            sum(not usage for usage in calls),
-            sum(usage.get("input_tokens", 0) for usage in calls),
-            sum(map(cached_of, calls)),
-            sum(usage.get("output_tokens", 0) for usage in calls),
-        )
-        for purpose in PURPOSES
-        if (calls := asked.get(purpose, []))
-    )
+    return tuple(Cost.of(purpose, asked[purpose]) for purpose in PURPOSES if purpose in asked)
 
 
 def _mean(values: Iterable[float]) -> float | None:

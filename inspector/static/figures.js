@@ -1,25 +1,15 @@
 "use strict";
 // The figures: each has one name for who hears the page, and its data in a table beside it.
 
-const PARTS = [
-  ["system", "Instructions", "#6b7280", ""],
-  ["tools", "Tool schemas", "#9aa3af", "/"],
-  ["memory", "Summaries", "#2f7ebc", "-"],
-  ["quotes", "Quotes", "#7fb7df", "."],
-  ["expanded", "Expanded logs", "#c26a1c", "x"],
-  ["turns", "Turns", "#3f9464", "|"],
-  ["open", "Open efforts", "#8cc9a1", "\\"],
-  ["anchor", "State block", "#8b5fb0", "o"],
-  ["hints", "Hints", "#c9a0dc", "/"],
-  ["turn", "Running turn", "#c9a227", "."],
-];
-const STATES = [
-  ["state-open", "open", "#3f9464", ""],
-  ["state-expanded", "whole log in the prompt", "#c26a1c", "x"],
-  ["state-concluded", "summary in the prompt", "#2f7ebc", "-"],
-  ["state-evicted", "in the archive alone", "#9aa3af", "."],
-];
-const ATTENTION = { attended: ["#2f7ebc", "in attention"], suppressed: ["#9aa3af", "suppressed"] };
+const LABELS = JSON.parse(document.body.dataset.labels);
+const COLOURS = {
+  system: ["#6b7280", ""], tools: ["#9aa3af", "/"], memory: ["#2f7ebc", "-"], quotes: ["#7fb7df", "."], expanded: ["#c26a1c", "x"],
+  turns: ["#3f9464", "|"], open: ["#8cc9a1", "\\"], anchor: ["#8b5fb0", "o"], hints: ["#c9a0dc", "/"], turn: ["#c9a227", "."],
+  "state-open": ["#3f9464", ""], "state-expanded": ["#c26a1c", "x"], "state-concluded": ["#2f7ebc", "-"], "state-evicted": ["#9aa3af", "."],
+};
+const PARTS = Object.entries(LABELS.parts).map(([key, label]) => [key, label, ...COLOURS[key]]);
+const STATES = Object.entries(LABELS.states).map(([state, label]) => [`state-${state}`, label, ...COLOURS[`state-${state}`]]);
+const ATTENTION = { attended: "#2f7ebc", suppressed: "#9aa3af" };
 const STROKES = { "/": "M0,6L6,0", "\\": "M0,0L6,6", x: "M0,6L6,0M0,0L6,6", "-": "M0,3H6", "|": "M3,0V6" };
 const MOST_BARS = 400;
 const MOST_EFFORTS = 60;
@@ -66,7 +56,6 @@ function figure(name, plotted) {
 
 const width = () => Math.max(320, Math.min(1400, main.clientWidth - 32));
 const isNarrow = () => width() < 600;
-const sum = (call) => Object.values(call.tokens).reduce((total, size) => total + size, 0);
 
 function partsOf(calls) {
   const known = new Set(PARTS.map(([key]) => key));
@@ -82,8 +71,8 @@ function bars(entries, parts) {
   for (let at = 0; at < entries.length; at += size) {
     const group = entries.slice(at, at + size).filter((turn) => turn.calls.length);
     if (!group.length) continue;
-    const largest = d3.greatest(group, (turn) => d3.max(turn.calls, sum));
-    const call = d3.greatest(largest.calls, sum);
+    const largest = d3.greatest(group, (turn) => turn.largest);
+    const call = d3.greatest(largest.calls, (one) => one.total);
     let from = 0;
     for (const [part, label] of parts) {
       const size_ = call.tokens[part];
@@ -106,8 +95,8 @@ function contextFigure(entries, open, unit = "turn") {
   const budgets = some.filter((turn) => turn.calls.some((call) => call.budget))
     .map((turn) => ({ turn: turn.turn, budget: turn.calls.find((call) => call.budget).budget }));
   const changes = entries.flatMap((turn) => turn.calls.filter((call) => call.why).slice(0, 1)
-    .map((call) => ({ turn: turn.turn, why: call.why, total: d3.max(turn.calls, sum) })));
-  const top = d3.max([...calls.map(sum), ...budgets.map((row) => row.budget)]) || 1;
+    .map((call) => ({ turn: turn.turn, why: call.why, total: turn.largest })));
+  const top = d3.max([...calls.map((call) => call.total), ...budgets.map((row) => row.budget)]) || 1;
   const ceiling = 1.5 * top;
   const all = some.filter((turn) => turn.last_full_history != null);
   const above = all.findIndex((turn) => turn.last_full_history > ceiling);
@@ -178,13 +167,9 @@ function effortFigure(data, efforts, open) {
 
 // Tokens so far, sent and as full history would have been.
 function costFigure(entries) {
-  const rows = [];
-  let sent = 0, full = 0;
-  for (const turn of entries) {
-    for (const call of turn.calls) sent += sum(call);
-    full += turn.full_history || 0;
-    if (turn.calls.length) rows.push({ turn: turn.turn, tokens: sent, kind: "sent" }, { turn: turn.turn, tokens: full, kind: "full history" });
-  }
+  const rows = entries.filter((turn) => turn.calls.length).flatMap(({ turn, so_far: [sent, full] }) =>
+    [{ turn, tokens: sent, kind: "sent" }, { turn, tokens: full, kind: "full history" }]);
+  const [sent, full] = entries.at(-1)?.so_far ?? [0, 0];
   const thin = rows.length < 1600 ? rows : rows.filter((_, place) => place % (2 * Math.ceil(rows.length / 1600)) < 2);
   const line = (kind, extra) => Plot.lineY(thin.filter((row) => row.kind === kind), { x: "turn", y: "tokens", stroke: "currentColor", ...extra });
   const plotted = () => Plot.plot({ width: width(), height: 290, marginLeft: 52, marginTop: 26, marginBottom: 40, style: STYLE,
@@ -217,7 +202,7 @@ function attentionFigure(memories, threshold) {
     .sort((one, other) => one.at - other.at);
   const [first, end] = [Math.min(-1, d3.min(memories, (memory) => -memory.days)), 60];
   const past = rows.filter((row) => row.at <= 0), future = rows.filter((row) => row.at >= 0 && row.at <= end);
-  const stroke = { x: "at", y: "attention", z: "id", stroke: (row) => ATTENTION[row.state][0] };
+  const stroke = { x: "at", y: "attention", z: "id", stroke: (row) => ATTENTION[row.state] };
   let free = Infinity;  // labels stand below each other
   const now = d3.sort(memories, (memory) => -memory.effective).slice(0, 8).map((memory) => {
     free = Math.min(free - 6, memory.effective + 4);
@@ -233,7 +218,7 @@ function attentionFigure(memories, threshold) {
       Plot.dot(now, { x: "at", y: "attention", r: 3.5, fill: "currentColor", title: "id" }),
       Plot.text(now, { x: "at", y: "label", text: "name", textAnchor: "start", dx: 8, stroke: "var(--paper)", fill: "currentColor" }),
     ] });
-  const kinds = Object.values(ATTENTION).map(([colour, label]) => make("li", {}, swatch("", colour), label));
+  const kinds = Object.entries(ATTENTION).map(([state, colour]) => make("li", {}, swatch("", colour), LABELS.memories[state]));
   const dashed = make("li", { class: "quiet" }, "dashed: before today");
   return [make("ul", { class: "legend" }, kinds, dashed), figure(`Attention of ${memories.length} memories by day, and the threshold below which one fades`, plotted)];
 }

@@ -37,10 +37,19 @@ async function remembered(path, values) {
   return cache.get(key);
 }
 
+// The prices that the reader gave, and as the server takes them: "" without that of the input.
+function prices() {
+  return JSON.parse(localStorage.getItem("ebbtide-prices")) || {};
+}
+function priced() {
+  const { input, output, cached } = prices();
+  return input ? [input, output || 0, cached || input].join() : "";
+}
+
 const labels = new Map();
 
 async function sessionOf(at) {
-  const data = whole || await remembered("session", { user: at.user, session: at.name, tip: at.tip });
+  const data = whole || await remembered("session", { user: at.user, session: at.name, tip: at.tip, prices: priced() });
   labels.set(data.session.name, data.session.label);
   head(at);
   return data;
@@ -48,7 +57,7 @@ async function sessionOf(at) {
 
 async function turnOf(at, number) {
   if (whole) return entryOf(whole.details, number);
-  return remembered("turn", { user: at.user, session: at.name, tip: at.tip, turn: number });
+  return remembered("turn", { user: at.user, session: at.name, tip: at.tip, turn: number, prices: priced() });
 }
 
 // A prompt of the file is a list of its messages' numbers, each with its change.

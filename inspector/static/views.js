@@ -35,26 +35,21 @@ function chooser(data, at, number) {
 
 // --- the context of every call ----------------------------------------------------------------
 
-function sessionFacts(data) {
-  const calls = data.turns.flatMap((turn) => turn.calls);
-  const sent = d3.sum(calls, sum);
-  const full = d3.sum(data.turns, (turn) => turn.full_history || 0);
-  const usage = calls.map((call) => call.usage).filter(Boolean);
-  const [read, cached] = [total(usage, "read"), total(usage, "cached")];
-  const largest = d3.greatest(calls, sum);
-  return facts([
-    ["Sent in all calls", short(sent), `tokens in ${tokens(calls.length)} calls`],
-    ["Full history", short(full), `tokens, had each call sent everything said, without the memory's instructions and tools${full > sent ? `: ${percent(1 - sent / full)} saved` : ""}`],
-    largest ? ["Largest call", short(sum(largest)), largest.budget ? `of a budget of ${tokens(largest.budget)}` : "tokens"] : null,
-    sameBefore(calls),
-    cached ? ["Cached by the provider", percent(cached / read), `${short(cached)} of ${short(read)} input tokens`] : null,
-  ]);
+// What was sent, saved and cached, as the payload has it for a session and for a turn.
+function sentFacts(figures, sent, largest) {
+  const { full_history: full, saved, repeated, cached, cached_share: share, read } = figures;
+  return [
+    ["Sent", short(figures.sent), sent],
+    full ? ["Full history", short(full), `tokens, had everything said been sent, without the memory's instructions and tools${saved ? `: ${percent(saved)} saved` : ""}`] : null,
+    largest,
+    repeated ? ["Repeated prefix", percent(repeated), "begins as the call before did: a provider can serve it from its cache"] : null,
+    cached ? ["Cached by the provider", percent(share), `${short(cached)} of ${short(read)} input tokens`] : null,
+  ];
 }
 
-// The share of what was sent that begins with the bytes of the call before, as a provider's cache needs it.
-function sameBefore(calls) {
-  const share = d3.sum(calls, (call) => call.prefix || 0) / (d3.sum(calls, sum) || 1);
-  return share ? ["Repeated prefix", percent(share), "begins as the call before did: a provider can serve it from its cache"] : null;
+function sessionFacts({ figures, session }) {
+  const largest = figures.largest ? ["Largest call", short(figures.largest), "tokens"] : null;
+  return facts(sentFacts(figures, `tokens in all calls of ${turns(session.turn)}`, largest));
 }
 
 function standingTable(data, at, standing) {
@@ -91,7 +86,7 @@ async function contextView(at) {
   const drawn = contextFigure(data.turns, (turn, part) => { location.hash = link(at, "turn", turn, { part }); });
   const rows = data.turns.slice(-200).reverse().map((turn) => [
     turnLink(at, turn.turn), turn.efforts.join(", "),
-    turn.calls.length, turn.calls.length ? d3.max(turn.calls, sum) : 0, turn.last_full_history || 0, turn.status]);
+    turn.calls.length, turn.largest || 0, turn.last_full_history || 0, turn.status]);
   return [patterns(STATES), make("h2", {}, "What the model was sent"), sessionFacts(data), chooser(data, at, 0), ...drawn.drawn,
     quiet("Click a bar to open its turn. The plan says which summaries, logs and turns the prompt shows; between two changes of it (▼) the prompt grows at its end only, so that a provider's cache holds."), live(at, data.session),
     make("h2", {}, `In the prompt after turn ${data.session.turn}`), standingTable(data, at, data.standing),
@@ -106,23 +101,17 @@ async function contextView(at) {
 // --- one turn ---------------------------------------------------------------------------------
 
 function turnFacts(turn, own) {
-  const sent = d3.sum(turn.calls, sum);
-  const usage = usageOf(turn);
-  const [money, cached] = [cost(usage), total(usage, "cached")];
-  const full = own?.full_history || 0;
-  const saved = full > sent ? `: ${percent(1 - sent / full)} saved` : "";
+  const sent = `tokens in ${turn.calls.length} ${turn.calls.length === 1 ? "call" : "calls"}, each of at most ${tokens(turn.calls[0]?.budget)}`;
   return facts([
-    ["Sent", short(sent), `tokens in ${turn.calls.length} ${turn.calls.length === 1 ? "call" : "calls"}, each of at most ${tokens(turn.calls[0]?.budget)}`],
-    full ? ["Full history", short(full), `tokens, had everything said been sent, without the memory's instructions and tools${saved}`] : null,
-    sameBefore(turn.calls),
-    usage.length ? ["Counted by the provider", short(total(usage, "read")), `in, ${cached ? `${short(cached)} of them cached, ` : ""}${short(total(usage, "written"))} out${turn.asked.length ? `, with ${turn.asked.length} of the memory's own questions` : ""}`] : null,
-    money == null ? null : ["Money", money, "at the prices of the cost view"],
+    ...sentFacts({ ...turn, ...own }, sent, null),
+    turn.read ? ["Counted by the provider", short(turn.read), `in, ${short(turn.written ?? 0)} out${turn.asked ? `, with ${turn.asked} of the memory's own questions` : ""}`] : null,
+    turn.money ? ["Money", turn.money, "at the prices of the cost view"] : null,
   ]);
 }
 
 function callTable(calls) {
   const parts = partsOf(calls);
-  const rows = calls.map((call, at) => [make("span", { class: "turn" }, `call ${at + 1}`), ...parts.map(([key]) => call.tokens[key] || 0), sum(call),
+  const rows = calls.map((call, at) => [make("span", { class: "turn" }, `call ${at + 1}`), ...parts.map(([key]) => call.tokens[key] || 0), call.total,
     call.budget || "", call.why]);
   return table("Calls of this turn, tokens by part", ["Call", ...parts.map(([, label]) => label), "Sent", "Budget", "The plan changed"], rows,
     { hidden: true, wide: true, stacked: true, marks: [null, ...parts.map(([key, , colour]) => swatch(key, colour))] });
@@ -162,8 +151,8 @@ function promptOf(at, turn, number, part) {
     const state = make("p", { class: prompt.exact ? "exact" : "why" }, prompt.exact
       ? "✓ Exactly what was sent: it was made again from the archive, and its digest is that taken when the model started."
       : `Reconstructed: ${prompt.why}.`);
-    const count = (change) => prompt.messages.filter((message) => message.change === change).length;
-    const what = quiet(`Beside the call before: ${count("same")} messages stayed, ${count("came")} came (+), ${count("left")} left (−)${call.why ? `. The plan changed: ${call.why}` : ""}.`);
+    const { same = 0, came = 0, left = 0 } = prompt.beside;
+    const what = quiet(`Beside the call before: ${same} messages stayed, ${came} came (+), ${left} left (−)${call.why ? `. The plan changed: ${call.why}` : ""}.`);
     const all = make("div", {}, prompt.messages.map((message) => promptMessage(message, part, call.why)));
     const switched = (open) => () => all.querySelectorAll("details").forEach((details) => { details.open = open; });
     place.replaceChildren(state, what, make("div", { class: "controls" }, make("button", { type: "button", onclick: switched(true) }, "Open all"),
@@ -177,7 +166,7 @@ function promptOf(at, turn, number, part) {
 // The calls of a long turn as a figure; a click opens the prompt of a call.
 function rounds(turn, prompts) {
   if (turn.calls.length < 4) return [];
-  return contextFigure(turn.calls.map((call, at) => ({ turn: at + 1, calls: [call] })), (call) => {
+  return contextFigure(turn.calls.map((call, at) => ({ turn: at + 1, calls: [call], largest: call.total })), (call) => {
     prompts[call - 1].open = true;
     prompts[call - 1].scrollIntoView();
   }, "call").drawn;
@@ -195,7 +184,7 @@ async function turnView(at) {
   if (!turn) return [make("h2", {}, `Turn ${at.item}`), chooser(data, at, number), make("p", {}, "This turn is not here.")];
   const own = data.turns.find((entry) => entry.turn === number);
   const last = turn.calls.length - 1;
-  const prompts = turn.calls.map((call, place) => folded(`The prompt of call ${place + 1}: ${tokens(sum(call))} tokens`, () => promptOf(at, turn, place, at.part), place === last));
+  const prompts = turn.calls.map((call, place) => folded(`The prompt of call ${place + 1}: ${tokens(call.total)} tokens`, () => promptOf(at, turn, place, at.part), place === last));
   const question = turn.messages.find((message) => message.type === "human")?.text;
   return [patterns(STATES), make("h2", {}, `Turn ${turn.turn}`),
     quiet(`${day(turn.at)} UTC · ${turn.status} · ${turn.efforts.length ? `effort ${turn.efforts.join(", ")}` : "no effort"}`),
@@ -260,7 +249,7 @@ async function searchView(at) {
   const rows = found.results.map((result) => [meter(result.score, top),
     result.turn ? turnLink(at, result.turn) : "",
     result.effort ? make("a", { href: link(at, "efforts", result.effort) }, result.effort) : "–",
-    result.shown ? make("b", {}, "✓ given") : "", marked(result.text || "", at.query)]);
+    result.shown ? make("b", {}, "✓ given") : "", marked(result.pieces)]);
   const how = quiet(found.meaning ? "Searched by words and by meaning." : "Searched by words, in their other forms too; ebbtide inspect --embeddings minilm searches by meaning as well.");
   return [heading, form, how, rows.length
     ? table(`${tokens(rows.length)} passages for “${at.query}”, the best first; “given” is what the tool search_efforts would give the model`, ["Score", "Turn", "Effort", "To the model", "Passage"], rows, { wide: true, stacked: true })
@@ -279,7 +268,7 @@ function foundInFile(at) {
   const hits = places.filter(([, , text]) => text && words.every((word) => text.toLowerCase().includes(word))).sort((one, other) => other[0] - one[0]);
   if (!hits.length) return make("p", {}, "No turn, effort or summary of this file has all of these words.");
   const rows = hits.slice(0, MOST_FOUND).map(([turn, effort, text]) => [entryOf(whole.details, turn) ? turnLink(at, turn) : `turn ${turn}`,
-    effort ? make("a", { href: link(at, "efforts", effort) }, effort) : "–", marked(around(text, words[0]), at.query)]);
+    effort ? make("a", { href: link(at, "efforts", effort) }, effort) : "–", marked([around(text, words[0])])]);
   const most = hits.length > MOST_FOUND ? `, the newest ${MOST_FOUND} of ${tokens(hits.length)}` : "";
   return table(`Texts with all words of “${at.query}”${most}`, ["Turn", "Effort", "Text"], rows, { wide: true, stacked: true });
 }
@@ -297,72 +286,48 @@ function meter(score, top) {
   return make("span", { class: "score" }, score.toFixed(2), " ", bar.node());
 }
 
-// The text with the words of the query marked.
-function marked(text, query) {
-  const words = query.split(/[^\p{L}\p{N}]+/u).filter((word) => word.length > 2).map((word) => word.slice(0, 200));
-  if (!words.length) return make("span", { class: "text" }, text);
-  const pieces = text.split(new RegExp(`(${words.join("|")})`, "giu"));
-  return make("span", { class: "text" }, pieces.map((piece, at) => (at % 2 ? make("mark", {}, piece) : piece)));
-}
+// A text in pieces, of which each second one says words of the query.
+const marked = (pieces) => make("span", { class: "text" }, pieces.map((piece, at) => (at % 2 ? make("mark", {}, piece) : piece)));
 
 // --- cost -------------------------------------------------------------------------------------
 
-const total = (usage, key) => d3.sum(usage, (call) => call[key]);
-const usageOf = (turn) => [...turn.calls.map((call) => call.usage), ...turn.asked].filter(Boolean);
 const PRICES = [["input", "Input"], ["cached", "Cached input"], ["output", "Output"]];
 
-function prices() {
-  try { return JSON.parse(localStorage.getItem("ebbtide-prices")) || {}; } catch { return {}; }
-}
-
-// What calls cost at the prices that the reader gave, null without prices.
-function cost(usage) {
-  const price = prices();
-  if (!usage.length || !Number(price.input)) return null;
-  const cached = total(usage, "cached");
-  const cents = (total(usage, "read") - cached) * price.input + cached * (price.cached ?? price.input) + total(usage, "written") * (price.output || 0);
-  return `$${(cents / 1e6).toLocaleString("en", { maximumSignificantDigits: 3 })}`;
-}
-
-// The fields stay while the reader types: `priced` draws what follows from them again.
-function priceForm(priced) {
+// The fields stay while the reader types: `again` draws what follows from them.
+function priceForm(again) {
   const given = prices();
   const fields = PRICES.flatMap(([key, label]) => [make("label", { for: `price-${key}` }, label),
-    make("input", { type: "number", id: `price-${key}`, min: 0, step: "any", value: given[key] ?? "", oninput: (event) => {
-      const changed_ = { ...prices(), [key]: event.target.value === "" ? undefined : Number(event.target.value) };
-      try { localStorage.setItem("ebbtide-prices", JSON.stringify(changed_)); } catch { /* a file has no storage: the prices are forgotten */ }
-      priced();
+    make("input", { type: "number", id: `price-${key}`, min: 0, step: "any", value: given[key] ?? "", onchange: (event) => {
+      localStorage.setItem("ebbtide-prices", JSON.stringify({ ...prices(), [key]: event.target.value }));
+      again();
     } })]);
   return make("div", { class: "controls" }, make("span", { class: "quiet" }, "Dollars per million tokens:"), fields);
 }
 
 async function costView(at) {
-  const { turns: entries, metrics } = await sessionOf(at);
-  const results = make("div", {});
-  const priced = () => results.replaceChildren(...costsOf(at, entries, metrics).filter(Boolean));
-  priced();
-  return [make("h2", {}, "What it cost"), sessionFacts({ turns: entries }), priceForm(priced), costFigure(entries), results];
-}
-
-function costsOf(at, entries, metrics) {
-  const usage = entries.flatMap(usageOf);
-  const money = cost(usage);
-  const priced = (value) => (money == null ? [] : [value]);
-  const rows = entries.filter((turn) => turn.calls.length).slice(-200).reverse().map((turn) => {
-    const own = usageOf(turn);
-    return [turnLink(at, turn.turn), turn.calls.length, d3.sum(turn.calls, sum), turn.full_history || 0,
-      total(own, "read"), total(own, "cached"), total(own, "written"), ...priced(cost(own) ?? "–")];
-  });
-  const { costs = [], meanings = {}, ...figures } = metrics;
-  const purposes = costs.map((part) => [part.purpose, part.calls, part.read, part.cached, part.written, part.unreported, ...priced(cost([part]))]);
+  const data = await sessionOf(at);
+  const results = make("div", {}, costsOf(at, data));
+  const again = async () => {
+    const [asked, data_] = [priced(), await sessionOf(at)];
+    if (asked === priced()) results.replaceChildren(...costsOf(at, data_));
+  };
+  const { costs, meanings = {}, ...figures } = data.metrics;
   const named = Object.entries(figures).filter(([, value]) => value != null).map(([name, value]) => [name.replaceAll("_", " "),
     typeof value === "number" ? (Number.isInteger(value) ? tokens(value) : value.toFixed(3)) : String(value), meanings[name] || ""]);
-  return [usage.length ? facts([["Input", short(total(usage, "read")), "as the provider counted"], ["Cached input", short(total(usage, "cached")), "of it, from the provider's cache"], ["Output", short(total(usage, "written")), "as the provider counted"],
-    money == null ? null : ["Money", money, "at the prices above"]]) : null,
-    ...(purposes.length ? [make("h2", {}, "By purpose"), table("Calls by purpose, tokens as the provider counted", ["Purpose", "Calls", "Input", "Cached", "Output", "Calls without usage", ...priced("Money")], purposes, { wide: true })] : []),
-    make("h2", {}, "Turn by turn"),
-    table("The last 200 turns, tokens", ["Turn", "Calls", "Sent", "Full history", "Input", "Cached", "Output", ...priced("Money")], rows, { wide: true }),
+  return [make("h2", {}, "What it cost"), sessionFacts(data), whole ? null : priceForm(again), costFigure(data.turns), results,
     folded("All metrics of this session", () => table("Metrics of this session", ["Metric", "Value", "What it counts"], named, { hidden: true, wide: true }))];
+}
+
+function costsOf(at, { turns: entries, figures: all, metrics }) {
+  const paid = (value) => (all.money ? [value || "–"] : []);
+  const rows = entries.filter((turn) => turn.calls.length).slice(-200).reverse().map((turn) => [turnLink(at, turn.turn), turn.calls.length,
+    turn.sent, turn.full_history || 0, turn.read || 0, turn.cached || 0, turn.written || 0, ...paid(turn.money)]);
+  const purposes = metrics.costs.map((part) => [part.purpose, part.calls, part.read, part.cached, part.written, part.unreported, ...paid(part.money)]);
+  return [...(all.read ? [facts([["Input", short(all.read), "as the provider counted"], ["Cached input", short(all.cached ?? 0), "of it, from the provider's cache"], ["Output", short(all.written ?? 0), "as the provider counted"],
+    all.money ? ["Money", all.money, "at these prices"] : null])] : []),
+    ...(purposes.length ? [make("h2", {}, "By purpose"), table("Calls by purpose, tokens as the provider counted", ["Purpose", "Calls", "Input", "Cached", "Output", "Calls without usage", ...(all.money ? ["Money"] : [])], purposes, { wide: true })] : []),
+    make("h2", {}, "Turn by turn"),
+    table("The last 200 turns, tokens", ["Turn", "Calls", "Sent", "Full history", "Input", "Cached", "Output", ...(all.money ? ["Money"] : [])], rows, { wide: true })];
 }
 
 // --- branches and memories --------------------------------------------------------------------
@@ -378,7 +343,7 @@ async function branchesView(at) {
 
 async function memoriesView(at) {
   const { memories, threshold } = await fetched("memories", { user: at.user });
-  const rows = memories.map((memory) => [memory.id, clipped(memory.text), make("span", { class: "state" }, swatch("", ATTENTION[memory.state][0]), memory.standing),
+  const rows = memories.map((memory) => [memory.id, clipped(memory.text), make("span", { class: "state" }, swatch("", ATTENTION[memory.state]), memory.standing),
     memory.effective.toFixed(1), `${memory.base}, ${memory.days.toFixed(1)} days old, ${memory.accesses} ${memory.accesses === 1 ? "access" : "accesses"}`,
     memory.fades ? day(memory.fades).slice(0, 10) : "never", ...(acting ? [make("span", { class: "controls" }, actions("memory", { memory: memory.id }, at, memory.state))] : [])]);
   return [make("h2", {}, "Memories across sessions"), quiet("What the sessions of this user left. A memory that nobody uses fades, and is not shown below the threshold; search finds it still."),

@@ -63,7 +63,7 @@ def test_bad_prices_are_an_error(prices: str) -> None:
     """They are quoted, with what is right."""
     result = run("stats", "--prices", prices)
 
-    assert result.exit_code == 2
+    assert result.exit_code == 1
     assert "0.25,2.00" in result.output
 
 

@@ -302,6 +302,7 @@ def test_prices_and_what_is_open_stay(browser: Browser, remembering: tuple[str, 
         )
 
         assert given == ["2.5", "0.25", "10"]
+        page.wait_for_selector("text=at these prices")
         assert "$0." in page.inner_text("main")
         assert "tokens that all calls saved" in page.inner_text("details[open]")
 
@@ -321,7 +322,7 @@ def test_check_of_every_prompt(browser: Browser, remembering: tuple[str, Any, An
 def test_the_page_agrees_with_itself(remembering: tuple[str, Any, SqlArchive]) -> None:
     """Its turns add up to its metrics, and an effort changes where the prompts do."""
     archive = remembering[2]
-    told = payload.overview(archive, next(iter(archive.sessions("ann"))))
+    told = payload.overview(archive, next(iter(archive.sessions("ann"))), prices=(2.5, 10, 0.25))
     calls = {turn["turn"]: turn["calls"] for turn in told["turns"]}
     logs = {turn: "expanded" in made[-1]["tokens"] for turn, made in calls.items()}
     (auth,) = [effort for effort in told["efforts"] if effort["id"] == "auth-bug"]
@@ -332,8 +333,14 @@ def test_the_page_agrees_with_itself(remembering: tuple[str, Any, SqlArchive]) -
         for turn in range(one["from"], after["from"])
     }
 
-    in_turns = sum(turn.get("full_history", 0) for turn in told["turns"])
-    assert in_turns == told["metrics"]["full_history"]
+    metrics, figures = told["metrics"], told["figures"]
+    sums = {name: sum(turn.get(name, 0) for turn in told["turns"]) for name in ("sent", "read")}
+    assert [figures[name] for name in sums] == [*sums.values()]
+    assert (figures["sent"], figures["full_history"]) == (metrics["sent"], metrics["full_history"])
+    assert told["turns"][-1]["so_far"] == (metrics["sent"], metrics["full_history"])
+    assert figures["saved"] == pytest.approx(metrics["savings_vs_full_history"])
+    paid = sum(float(cost["money"][1:]) for cost in metrics["costs"])
+    assert float(figures["money"][1:]) == pytest.approx(paid, abs=0.001)
     assert drawn_as == logs
 
 

@@ -161,7 +161,8 @@ def test_search(entered: TestClient) -> None:
 
     found = entered.get("/api/search", params={"session": session, "query": "token expires"}).json()
 
-    assert "3600 s" in found["results"][0]["text"]
+    assert "expires" in found["results"][0]["pieces"][1::2]
+    assert "3600 s" in "".join(found["results"][0]["pieces"])
     assert found["results"][0]["score"] > 0
     assert any(result["shown"] for result in found["results"])
 
@@ -347,7 +348,7 @@ def test_search_by_meaning(archive: SqlArchive) -> None:
             found[embedder is not None] = page.get("/api/search", params=asked).json()
 
     assert found[False]["results"] == []
-    assert "blue" in found[True]["results"][0]["text"]
+    assert "blue" in "".join(found[True]["results"][0]["pieces"])
     assert (found[False]["meaning"], found[True]["meaning"]) == (False, True)
 
 
