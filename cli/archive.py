@@ -184,19 +184,16 @@ def duplicate(
         if not original.users():
             place = "the folder or URL of an archive"
             raise ArchiveError(f"{discreet(source)!r} holds no session: name {place}")
-        _print_total(copy(original, copied, _print_session))
+        done = copy(original, copied, _print_session)
+    fresh = [session for session in done if session.fresh]
+    turns = _counted(sum(session.turns for session in fresh), "turn")
+    sessions = _counted(len(fresh), "session")
+    typer.echo(f"{sessions} with {turns} copied, {len(done) - len(fresh)} there already")
 
 
 def _print_session(session: Copied) -> None:
     state = _counted(session.turns, "turn") if session.fresh else "there already"
     typer.echo(in_line(f"{session.session.user_label}: {session_label(session.session)}: {state}"))
-
-
-def _print_total(copied: tuple[Copied, ...]) -> None:
-    fresh = [session for session in copied if session.fresh]
-    turns = _counted(sum(session.turns for session in fresh), "turn")
-    sessions = _counted(len(fresh), "session")
-    typer.echo(f"{sessions} with {turns} copied, {len(copied) - len(fresh)} there already")
 
 
 def _counted(number: int, noun: str) -> str:

@@ -15,7 +15,6 @@ from ..graph import all_commands as commands
 from ..graph.all_commands import COMMANDS
 from ..graph.commands.look import PAGE
 from ..graph.commands.registry import Command
-from ..memory.attention.law import Explanation
 from ..memory.dates import minute_of
 from ..memory.errors import CommandError, SettingsError, TurnNotFoundError
 from ..memory.messages import call_id, calls
@@ -243,18 +242,6 @@ def _search(_talk: Any, page: commands.SearchPage, _given: Any) -> Page:
         yield _note(page.why)
 
 
-def _memory(_talk: Any, memory: Explanation, _given: Any) -> Page:
-    yield from map(Text, explanation_page(memory))
-
-
-def _attention(_talk: Any, memories: tuple[Explanation, ...], _given: Any) -> Page:
-    yield attention_table(memories)
-
-
-def _stats(talk: Conversation, figures: commands.Report, _given: Any) -> Page:
-    yield from stats_tables(talk.session.thread, figures)
-
-
 def _findings(_talk: Any, findings: tuple[commands.Finding, ...], _given: Any) -> Page:
     yield from map(Text, map(finding_line, findings))
     if not any(finding.fatal for finding in findings):
@@ -274,12 +261,15 @@ _PAGES: Mapping[str, Callable[[Conversation, Any, Mapping[str, Any]], Page]] = {
     "erase": _erased,
     "efforts": _efforts,
     "search": _search,
-    "attention": _attention,
-    "stats": _stats,
+    "attention": lambda _talk, memories, _given: iter([attention_table(memories)]),
+    "stats": lambda talk, figures, _given: stats_tables(talk.session.thread, figures),
     "undo": _undone,
     "verify": _findings,
     **{name: _by_hand for name in COMMANDS if name.endswith("_effort")},
-    **dict.fromkeys(("explain", "suppress", "unsuppress", "forget"), _memory),
+    **dict.fromkeys(
+        ("explain", "suppress", "unsuppress", "forget"),
+        lambda _talk, memory, _given: map(Text, explanation_page(memory)),
+    ),
 }
 """The pages of results, by the names of their commands."""
 

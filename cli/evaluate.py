@@ -28,8 +28,8 @@ from ..evaluation.strategies import STRATEGIES, select
 from ..evaluation.template import SHIPPED, read_templates
 from ..graph.agent import choose_embedder
 from ..graph.models import SCRIPTED, model_name
+from ..memory.metrics import prices_of
 from ..memory.questions import What
-from ..memory.settings import Settings
 from ..testing import ScriptedModel
 from .home import (
     Compressing,
@@ -43,6 +43,7 @@ from .home import (
     remedy_for,
 )
 from .printable import in_line, printable, without_secrets
+from .reports import Prices
 from .screen import fitted
 
 _BAR = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -74,9 +75,6 @@ _Trials = Annotated[int, typer.Option(min=1, max=1_000, help="Trials per strateg
 _Embedding = Annotated[
     str | None, typer.Option(help="For comparing quotes by meaning: minilm (default: by letters).")
 ]
-_Prices = Annotated[
-    str | None, typer.Option(help="Dollars per million tokens read and written: 0.25,2.00.")
-]
 _Replay = Annotated[
     Path | None,
     typer.Option(help="Replay this file; the other options must be those of the recording."),
@@ -94,7 +92,7 @@ def evaluate(  # noqa: PLR0913 (the options of a command)
     trials: _Trials = 1,
     out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("evaluation-results"),
     embeddings: _Embedding = None,
-    prices: _Prices = None,
+    prices: Prices = None,
     concurrency: Annotated[int, typer.Option(min=1, max=64, help="Trials that run at once.")] = 4,
     record: Annotated[Path | None, typer.Option(help="Write all answers into this file.")] = None,
     replay: _Replay = None,
@@ -112,13 +110,18 @@ def evaluate(  # noqa: PLR0913 (the options of a command)
     kept = replay or record
     answers = Answers(kept, replayed=bool(replay)) if kept else None
     load = cache(partial(_loaded, setup=setup))  # one object for one name
+    judged = answers or Answers(out / "judged.jsonl")
+    named: dict[What, str | None] = {
+        "extraction": home.settings.extraction_model,
+        "background": home.settings.compression_model,
+    }
     plan = Plan(
         strategies=select(strategy or []),
         templates=read_templates(template or SHIPPED),
         setup=setup,
         model=load(setup.model),
-        models={what: load(name) for what, name in _named_models(home.settings).items()},
-        judge=_judge(setup, answers or Answers(out / "judged.jsonl")),
+        models={what: load(name) for what, name in named.items() if name},
+        judge=Judge(setup.judge, load(setup.judge), judged) if setup.judge else None,
         embedder=choose_embedder(embeddings),
         settings=home.settings,
         trials=trials,
@@ -141,37 +144,10 @@ def _setup(
         model=name,
         judge=None if judge_name in {"off", SCRIPTED} else judge_name,
         likeness=f"their meaning (cosine of {embeddings})" if embeddings else by_letters,
-        prices=_prices(prices),
+        prices=prices_of(prices)[:2] if prices is not None else None,
         settings=home.settings.model_dump(mode="json", exclude_unset=True),
         note=note,
     )
-
-
-def _named_models(settings: Settings) -> dict[What, str]:
-    """Return the models that the settings name, by what they are asked for."""
-    named: dict[What, str | None] = {
-        "extraction": settings.extraction_model,
-        "background": settings.compression_model,
-    }
-    return {what: name for what, name in named.items() if name}
-
-
-def _prices(text: str | None) -> tuple[float, float] | None:
-    """Return the prices of a million tokens read and written, in dollars."""
-    if text is None:
-        return None
-    try:
-        reading, writing = map(float, text.split(","))
-    except ValueError as error:
-        problem = f"--prices needs two numbers: 0.25,2.00, not {text!r}"
-        raise typer.BadParameter(problem) from error
-    if not (0 <= reading < float("inf") and 0 <= writing < float("inf")):
-        raise typer.BadParameter(f"--prices: {text!r} is no price")
-    return reading, writing
-
-
-def _judge(setup: Setup, answers: Answers) -> Judge | None:
-    return Judge(setup.judge, _loaded(setup.judge, setup), answers) if setup.judge else None
 
 
 def _loaded(name: str, setup: Setup) -> BaseChatModel:

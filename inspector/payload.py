@@ -8,7 +8,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from typing import Any, TypeAlias
 
 from langchain_core.messages import BaseMessage
@@ -38,7 +38,6 @@ from ..memory.view import fences_of, view_at
 from ..nodes.turn.state import efforts_of
 from ..nodes.turn.turn import memory_at
 from . import sentences
-from .branches import branches
 
 Prices: TypeAlias = Sequence[float]
 """What a million tokens read, written and read from a cache cost; empty if that is not known."""
@@ -48,6 +47,9 @@ _PASSAGES = 100
 
 _SAID = 80
 """Characters of what the user said in the lists of sessions and changes."""
+
+_BRANCHES = 50
+"""Branches that the page shows, those with the most turns."""
 
 _UNSEEN = frozenset({"asked", "context", "fixed", "language", "referenced", "sent", "dated"})
 """Events that the page shows as figures and mentions, not in the list of what happened."""
@@ -145,6 +147,28 @@ def sessions(archive: Archive, users: Iterable[str]) -> list[dict[str, Any]]:
             said = first_words(messages, _SAID)
             found.append({**named(session), "turn": tip.turn, "at": at, "said": said})
     return sorted(found, key=lambda entry: str(entry["at"]), reverse=True)
+
+
+def branches(archive: Archive, session: Session) -> list[dict[str, Any]]:
+    """Return the end of each branch, and where it left another one; the longest has left none."""
+    found: list[dict[str, Any]] = []
+    known: list[tuple[Tip, Mapping[int, str]]] = []
+    for end in sorted(archive.tips(session), key=lambda tip: -tip.turn)[:_BRANCHES]:
+        ids = archive.load(session, end).ids(range(1, end.turn + 1))
+        shared = [(_shared(ids, others), tip) for tip, others in known]
+        entry: dict[str, Any] = {"turn": end.turn, "id": end.id}
+        if shared:
+            number, tip = max(shared, key=lambda pair: pair[0])
+            entry["from"] = {"turn": number, "id": tip.id}
+        found.append(entry)
+        known.append((end, ids))
+    return found
+
+
+def _shared(ids: Mapping[int, str], others: Mapping[int, str]) -> int:
+    """Return the last turn that two branches share, 0 if they share none."""
+    own = (number - 1 for number in ids if others.get(number) != ids[number])
+    return min(own, default=len(ids))
 
 
 def as_json(data: Any) -> bytes:
@@ -369,62 +393,44 @@ def _metrics(metrics: Report, prices: Prices) -> dict[str, Any]:
 
 def _message(message: BaseMessage) -> dict[str, Any]:
     asked = [{"name": call.get("name"), "args": call.get("args")} for call in calls(message)]
+    blocks = message.content if isinstance(message.content, list) else []
+    kinds = (block.get("type") for block in blocks if isinstance(block, Mapping))
     entry = {
         "type": message.type,
         "speaker": speaker(message),
         "text": visible_text(message),
         "calls": asked,
-        "other": _other_kinds(message.content),
+        "other": [str(kind) for kind in kinds if kind != "text"],
     }
     return {key: value for key, value in entry.items() if value or key == "text"}
 
 
-def _other_kinds(content: Any) -> list[str]:
-    """Return the kinds of content blocks that are no text."""
-    blocks = content if isinstance(content, list) else []
-    kinds = (block.get("type") for block in blocks if isinstance(block, Mapping))
-    return [str(kind) for kind in kinds if kind != "text"]
-
-
-@dataclass(frozen=True, slots=True)
-class Search:
-    """A search as the tool `search_efforts` takes it, and what it searches with."""
-
-    query: str
-    also: tuple[str, ...] = ()
-    limit: int = 0
-    since: str = ""
-    until: str = ""
-    settings: Settings = field(default_factory=Settings)
-    embedder: Embedder | None = None
-
-    def given(self, work: Turn) -> Mapping[str, Any]:
-        """Return the result of the tool; raises `RequestError` for a query that it refuses."""
-        narrow = {"since": self.since, "until": self.until}
-        try:
-            found = search_efforts(work, self.query, also=self.also, limit=self.limit, **narrow)
-        except ToolError as error:
-            raise RequestError(str(error)) from error
-        result: Mapping[str, Any] = found[1]
-        return result
-
-
-def search(archive: Archive, session: Session, tip: Tip | None, wanted: Search) -> dict[str, Any]:
+def search(  # noqa: PLR0913, PLR0917 (what the tool searches with)
+    archive: Archive,
+    session: Session,
+    tip: Tip | None,
+    query: str,
+    settings: Settings,
+    embedder: Embedder | None,
+) -> dict[str, Any]:
     """Return the passages that match a query, best first, with their scores.
 
     `shown` marks those that the tool `search_efforts` gives a model with an empty context.
-    Raises `SessionNotFoundError`, `RequestError`.
+    Raises `SessionNotFoundError`, and `RequestError` for a query that the tool refuses.
     """
     tip = seen_from(archive, session, tip)
-    view, settings = view_at(archive, session, tip), wanted.settings
-    efforts, budget = Efforts(tip.turn, None, {}, {}, {}), settings.context_budget
-    run = Run(settings, exact, fences_of(archive, session, exact), embedder=wanted.embedder)
+    view, budget = view_at(archive, session, tip), settings.context_budget
+    run = Run(settings, exact, fences_of(archive, session, exact), embedder=embedder)
+    efforts = Efforts(tip.turn, None, {}, {}, {})
     work = Turn(run, view, efforts, room=budget, free=budget, now=stamp())
-    given = wanted.given(work)
-    terms = query_terms(wanted.query)
+    try:
+        given = search_efforts(work, query)[1]
+    except ToolError as error:
+        raise RequestError(str(error)) from error
+    terms = query_terms(query)
     when = When(work.now, settings.timezone, language=settings.language)
-    meaning = meaning_of(work, wanted.query)
-    found = find(view.past, wanted.query, _PASSAGES, meaning, when=when)
+    meaning = meaning_of(work, query)
+    found = find(view.past, query, _PASSAGES, meaning, when=when)
     turns = {turn.number: turn for turn in view.past.turns(sorted({hit.turn for hit in found}))}
     passages = [passage for result in given["results"] for passage in result["passages"]]
     results = []

@@ -45,7 +45,21 @@ def prompt(archive: Archive, session: Session, tip: Tip, turn: int, call: int) -
 
     `call` counts from 0. Raises `TurnNotFoundError`, `NoCallError`.
     """
-    return _prompt(archive, session, tip, (turn, call))
+    place = turn, call
+    context, tools, event = _context(archive, session, tip, place)
+    is_exact = fingerprint([context.sent]) == event.get("digest")
+    try:
+        before = _before(archive, session, tip, place)
+        earlier = _lines(*_context(archive, session, tip, before)[:2])
+    except EbbtideError:
+        earlier = []
+    messages = [*_compared(earlier, _lines(context, tools))]
+    return {
+        "exact": is_exact,
+        "why": "" if is_exact else _CHANGED,
+        "beside": Counter(message["change"] for message in messages),
+        "messages": messages,
+    }
 
 
 def listed(
@@ -70,25 +84,6 @@ def listed(
             messages.append((place, line["change"], line["part"]))
         found[f"{number}/{call}"] = {**made, "messages": messages}
     return {"lines": lines, "prompts": found}
-
-
-def _prompt(archive: Archive, session: Session, tip: Tip, place: tuple[int, int]) -> dict[str, Any]:
-    context, tools, event = _context(archive, session, tip, place)
-    is_exact = fingerprint([context.sent]) == event.get("digest")
-    try:
-        earlier, its_tools, _ = _context(
-            archive, session, tip, _before(archive, session, tip, place)
-        )
-        before = _lines(earlier, its_tools)
-    except EbbtideError:
-        before = []
-    messages = [*_compared(before, _lines(context, tools))]
-    return {
-        "exact": is_exact,
-        "why": "" if is_exact else _CHANGED,
-        "beside": Counter(message["change"] for message in messages),
-        "messages": messages,
-    }
 
 
 def _context(

@@ -222,7 +222,10 @@ def _routes(of: Callable[[Request], Awaitable[Inspected]]) -> list[tuple[str, En
         ),
         "api/prompt": _prompt,
         "api/search": lambda seen, request: payload.search(
-            *_session(seen, request), _search(seen, request)
+            *_session(seen, request),
+            request.query_params.get("query", ""),
+            seen.settings,
+            seen.embedder,
         ),
         "api/memories": _memories,
     }
@@ -293,20 +296,6 @@ def _prompt(inspected: Inspected, request: Request) -> dict[str, Any]:
         return prompts.prompt(archive, session, seen, turn, call)
     except prompts.NoCallError as error:
         return {"missing": str(error)}
-
-
-def _search(inspected: Inspected, request: Request) -> payload.Search:
-    """Return the search of a request, with the options of the tool."""
-    params = request.query_params
-    return payload.Search(
-        params.get("query", ""),
-        tuple(params.getlist("also")),
-        _number(request, "limit") if "limit" in params else 0,
-        params.get("since", ""),
-        params.get("until", ""),
-        inspected.settings,
-        inspected.embedder,
-    )
 
 
 def _prices(request: Request) -> payload.Prices:

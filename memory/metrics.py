@@ -469,11 +469,11 @@ def _searches(events: Sequence[tuple[int, Event]]) -> Iterator[bool]:
             yield any(later["type"] in _USING and later["effort"] in results for later in soon)
 
 
-def prices_of(text: str) -> list[float]:
+def prices_of(text: str) -> tuple[float, float, float]:
     """Return the prices of a million tokens read, written and read from a cache.
 
     >>> prices_of("0.25,2.00")
-    [0.25, 2.0, 0.25]
+    (0.25, 2.0, 0.25)
     """
     try:
         prices = [float(price) for price in text.split(",")]
@@ -483,7 +483,7 @@ def prices_of(text: str) -> list[float]:
         raise SettingsError(
             f"prices: pass two or three numbers, 0.25,2.00 or 0.25,2.00,0.025 (got {text[:40]!r})"
         )
-    return [*prices, prices[0]][:3]
+    return prices[0], prices[1], [*prices, prices[0]][2]
 
 
 def cached_of(usage: Mapping[str, Any]) -> int:

@@ -1,6 +1,6 @@
 """Commands that change nothing: turns, efforts, search, metrics, the next context."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Annotated, Any, Literal, NamedTuple
@@ -315,7 +315,14 @@ def search(  # noqa: PLR0913 (the arguments of the tool)
         CommandError: The query is empty, a date is not valid, `since` is after `until`, or an
             argument has the wrong type.
     """
-    _check({"query": query, "since": since, "until": until}, also, limit)
+    for name, value in {"query": query, "since": since, "until": until}.items():
+        if not isinstance(value, str):
+            raise CommandError(f"{name} must be a text, got {value!r}")
+    listed: Any = also
+    if not isinstance(listed, Sequence) or not all(isinstance(text, str) for text in listed):
+        raise CommandError(f"also must be a list of texts, got {also!r}")
+    if type(limit) is not int or limit < 0:
+        raise CommandError(f"limit must be a number of 0 or more, got {limit!r}")
     phrasings = (also,) if isinstance(also, str) else tuple(also)
     work = _work(thread_at(agent, config))
     try:
@@ -323,17 +330,6 @@ def search(  # noqa: PLR0913 (the arguments of the tool)
     except ToolError as error:
         raise CommandError(str(error)) from error
     return TypeAdapter(SearchPage).validate_python(found[1])
-
-
-def _check(texts: Mapping[str, Any], also: Any, limit: Any) -> None:
-    """Raise `CommandError` for an argument of a search that has the wrong type."""
-    for name, value in texts.items():
-        if not isinstance(value, str):
-            raise CommandError(f"{name} must be a text, got {value!r}")
-    if not isinstance(also, Sequence) or not all(isinstance(text, str) for text in also):
-        raise CommandError(f"also must be a list of texts, got {also!r}")
-    if type(limit) is not int or limit < 0:
-        raise CommandError(f"limit must be a number of 0 or more, got {limit!r}")
 
 
 @command()

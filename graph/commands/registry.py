@@ -7,7 +7,7 @@ of a LangGraph server and, with an `Action`, a button of the inspector's page.
 import re
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cached_property
 from inspect import Parameter, signature
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_type_hints
 
@@ -43,7 +43,7 @@ class Action:
     question: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: a cached property needs a `__dict__`
 class Command:
     """A command: a function of an agent, the config of a run, and parameters.
 
@@ -89,15 +89,26 @@ class Command:
         """The form of the function for asynchronous code."""
         return on_a_thread(self.function)
 
-    @property
+    @cached_property
     def parameters(self) -> type[BaseModel]:
         """What a person gives; `effort` is the name of `effort_id` for him."""
-        return _parameters(self.function)
+        hints = get_type_hints(self.function, include_extras=True)
+        fields: dict[str, Any] = {
+            name: (hints[name], ... if one.default is one.empty else one.default)
+            for name, one in _of_a_person(self.function).items()
+        }
+        config = ConfigDict(
+            arbitrary_types_allowed=True,
+            populate_by_name=True,
+            # `user_id` has no other name: a server says whose it is, and nobody else.
+            alias_generator=lambda name: name if name == "user_id" else name.removesuffix("_id"),
+        )
+        return create_model(self.name, __config__=config, **fields)
 
-    @property
+    @cached_property
     def result(self) -> TypeAdapter[Any]:
         """The type of its result, which writes it as JSON and has the schema of that."""
-        return _result(self.function)
+        return TypeAdapter(get_type_hints(self.function, include_extras=True)["return"])
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of the function; raises `SettingsError` for what is not valid."""
@@ -151,24 +162,3 @@ def command(
 def _of_a_person(function: Callable[..., Any]) -> dict[str, Parameter]:
     around = {"agent", "config", "context"}
     return {k: one for k, one in signature(function).parameters.items() if k not in around}
-
-
-@cache
-def _result(function: Callable[..., Any]) -> TypeAdapter[Any]:
-    return TypeAdapter(get_type_hints(function, include_extras=True)["return"])
-
-
-@cache
-def _parameters(function: Callable[..., Any]) -> type[BaseModel]:
-    hints = get_type_hints(function, include_extras=True)
-    fields: dict[str, Any] = {
-        name: (hints[name], ... if one.default is one.empty else one.default)
-        for name, one in _of_a_person(function).items()
-    }
-    config = ConfigDict(
-        arbitrary_types_allowed=True,
-        populate_by_name=True,
-        # `user_id` has no other name: a server says whose it is, and nobody else.
-        alias_generator=lambda name: name if name == "user_id" else name.removesuffix("_id"),
-    )
-    return create_model(function.__name__, __config__=config, **fields)

@@ -155,16 +155,6 @@ def test_undo() -> None:
     assert "the archive has 1 turn of this thread; it stays in the archive ---" in after.stderr
 
 
-def test_the_window_is_kept() -> None:
-    """The next chat still has the window that was chosen."""
-    chat("One.", "Two.", "Three.", "Four.", "Five.", "/context window 4")
-
-    result = chat("/context show")
-
-    sent = [f"== turns, turn {turn}: " in result.stdout for turn in range(1, 6)]
-    assert sent == [False, True, True, True, True]
-
-
 @pytest.mark.thorough
 def test_the_anchor_is_rebuilt() -> None:
     """From a block in view it is set and shown; without one the chat says that it is as it was."""

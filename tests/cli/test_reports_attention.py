@@ -76,17 +76,6 @@ def test_without_a_user_there_is_no_attention() -> None:
     assert "the run has no user" in result.stderr
 
 
-def test_in_the_chat() -> None:
-    """`/attention` lists, explains, suppresses and unsuppresses."""
-    chat(*LINES)
-
-    verbs = (f"/attention {verb} {MEMORY}" for verb in ("explain", "suppress", "unsuppress"))
-    output = chat("/attention", *verbs, thread="tuesday")
-
-    assert output.count(MEMORY) == 4
-    assert output.count("suppressed") == 1
-
-
 def test_on_redis(redis: RedisServer) -> None:
     """With EBBTIDE_REDIS_URL attention is there; when the server is gone, the table answers."""
     chat(*LINES)

@@ -62,29 +62,6 @@ def page_on(archive: SqlArchive, agent: Any, *users: str) -> Iterator[httpx.Clie
         yield client
 
 
-def test_changes(archive: SqlArchive, agent: Any) -> None:
-    """Efforts, turns and memories change as by the commands, and the thread goes on with them."""
-    (memory,) = commands.attention(agent, THREAD)
-    given = {**ANN, "memory": memory.id}
-    with page_on(archive, agent) as page:
-        changed = [
-            page.post(f"{PATH}/efforts/close", params=ANN | {"effort": "late-parcel"}, headers=OWN),
-            page.post(f"{PATH}/efforts/expand", params=ANN | {"effort": "auth-bug"}, headers=OWN),
-            *(page.post(f"/attention/{verb}", params=given, headers=OWN) for verb in VERBS),
-            page.delete(f"{PATH}/turns/2", params=ANN, headers=OWN),
-        ]
-
-    assert [answer.status_code for answer in changed] == [200] * 6
-    assert [one.json()["suppressed"] for one in changed[2:5]] == [True, False, False]
-    (left,) = commands.attention(agent, THREAD)
-    assert left.id == memory.id.replace("auth-bug", "late-parcel")
-    session = Session("ann", "t/1")
-    assert [turn.status for turn in archive.load(session, tip_of(archive)).turns([2])] == ["erased"]
-    state = agent.invoke({"messages": "What is new?"}, THREAD)["memory"]
-    assert (state["active_effort"], [*state["expanded"]]) == (None, ["auth-bug"])
-
-
-VERBS = ("suppress", "unsuppress", "forget")
 CHANGES = (
     ("POST", f"{PATH}/efforts/close?effort=late-parcel&user_id=ann"),
     ("DELETE", f"{PATH}/turns/2?user_id=ann"),

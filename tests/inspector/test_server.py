@@ -21,8 +21,8 @@ from starlette.requests import HTTPConnection
 from starlette.testclient import TestClient
 
 from ebbtide import create_memory_agent
-from ebbtide.inspector.branches import branches
 from ebbtide.inspector.export import export_html
+from ebbtide.inspector.payload import branches
 from ebbtide.inspector.server import Inspected, local_app, served_routes
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.search.embeddings import Embedder

@@ -3,9 +3,8 @@
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -69,95 +68,6 @@ def test_a_command_is_a_commit_of_events(tmp_path: Path) -> None:
     said = [message.text for message in commands.transcript(chat.agent, THREAD)[0]]
     assert said == ["hi", "hello", LONG, "noted"]
     assert [turn.turn for turn in commands.stats(chat.agent, THREAD).turns] == [1, 2]
-
-
-def test_the_model_sees_what_the_user_did(tmp_path: Path) -> None:
-    """The next call names the effort that was opened, and that it is active."""
-    chat = begun(tmp_path)
-
-    sent = "\n".join(message.text for message in chat.last)
-
-    assert "auth-bug (active)" in sent
-    assert "sign-in works" in sent
-    assert "/open" not in sent
-
-
-def test_a_log_brought_back_by_hand_is_sent_until_it_fades(tmp_path: Path) -> None:
-    """The model sees an expanded log where the command was given, for three turns."""
-    chat = begun(tmp_path, *["yes"] * 8, settings=Settings(rebuild="every-turn"))
-    commands.close_effort(chat.agent, THREAD)
-    chat.say_all(["one", "two", "three"])
-    commands.expand_effort(chat.agent, THREAD, "auth-bug")
-
-    in_view = []
-    for words in ("four", "five", "six", "seven"):
-        chat.say(words)
-        in_view.append(any(LONG in message.text for message in chat.last))
-
-    assert in_view == [True, True, True, False]
-
-
-@pytest.mark.parametrize(
-    ("undo", "expected"),
-    [
-        pytest.param(commands.collapse_effort, False, id="collapsed"),
-        pytest.param(commands.reopen_effort, True, id="reopened"),
-    ],
-)
-def test_what_is_done_by_hand_is_in_the_next_call(
-    tmp_path: Path, undo: Any, *, expected: bool
-) -> None:
-    """A log that was collapsed is gone from the prompt, that of a reopened effort is back."""
-    chat = begun(tmp_path, *["yes"] * 4)
-    commands.close_effort(chat.agent, THREAD)
-    chat.say_all(["one", "two", "three"])
-    commands.expand_effort(chat.agent, THREAD, "auth-bug")
-
-    undo(chat.agent, THREAD, "auth-bug")
-    chat.say("four")
-
-    assert any(LONG in message.text for message in chat.last) == expected
-
-
-def test_switching_to_no_effort_pauses(tmp_path: Path) -> None:
-    """A thread that is restored is as paused as before."""
-    chat = begun(tmp_path)
-
-    done = [commands.switch_effort(chat.agent, THREAD) for _ in range(2)]
-    again = talk(tmp_path, [], checkpointer=InMemorySaver())
-    restore(again.agent, THREAD)
-
-    paused = {"status": "paused", "effort_id": "auth-bug"}
-    assert [one.result for one in done] == [paused, {"status": "paused"}]
-    assert done[0].banners == ("--- Paused effort: auth-bug ---",)
-    memory = state_of(again)["memory"]
-    assert (memory["active_effort"], [*memory["open_efforts"]]) == (None, ["auth-bug"])
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("command", "why"),
-    [
-        (partial(commands.close_effort, effort_id="nope"), "no effort 'nope'"),
-        (partial(commands.switch_effort, effort_id="nope"), "no effort 'nope'"),
-        (partial(commands.reopen_effort, effort_id="auth-bug"), "is open already"),
-        (partial(commands.expand_effort, effort_id="auth-bug"), "is open: its turns"),
-        (partial(commands.collapse_effort, effort_id="auth-bug"), "is not expanded"),
-        (partial(commands.open_effort, name="auth bug"), "exists already"),
-    ],
-)
-def test_a_command_that_fails_changes_nothing(
-    tmp_path: Path, command: Callable[..., Any], why: str
-) -> None:
-    """The tool's error is raised, and neither state nor archive knows of it."""
-    chat = begun(tmp_path)
-    before = chat.agent.get_state(THREAD)
-
-    with pytest.raises(CommandError, match=why):
-        command(chat.agent, THREAD)
-
-    assert chat.agent.get_state(THREAD) == before
-    assert chat.archive.load(SESSION).tip == Tip(2, before.values["bookkeeping"]["tip"])
 
 
 @pytest.mark.usefixtures("impatient")

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph import MessagesState
 
-from ebbtide import MemoryState, arestore, commands, erase, restore
+from ebbtide import MemoryState, commands, erase, restore
 from ebbtide.memory.errors import SessionNotFoundError, SettingsError
 from ebbtide.memory.turn import Session
 from tests.agents import THREAD, Talk, inside, lasting, talk, unreported
@@ -80,36 +80,6 @@ def test_conversation_goes_on(tmp_path: Path) -> None:
     assert (state["memory"]["turn"], chat.branches) == (6, 1)
     assert chat.said(state)[-2:] == ["read turn 1", "next"]
     assert len(chat.archive.tips(Session("", "t"))) == 1
-
-
-async def test_async_restore(tmp_path: Path) -> None:
-    """The asynchronous form does the same."""
-    _, before = lived(tmp_path)
-    chat = talk(tmp_path, [], checkpointer=InMemorySaver())
-
-    await arestore(chat.agent, THREAD)
-
-    assert (await chat.agent.aget_state(THREAD)).values["bookkeeping"]["tip"] == before[
-        "bookkeeping"
-    ]["tip"]
-
-
-def test_unknown_thread(tmp_path: Path) -> None:
-    """A thread that the archive does not hold is not found."""
-    chat = talk(tmp_path, [])
-
-    with pytest.raises(SessionNotFoundError, match="'t' not found"):
-        restore(chat.agent, THREAD)
-
-
-def test_foreign_graph() -> None:
-    """A graph that is none of Ebbtide's is refused with what it is."""
-    graph = StateGraph(MessagesState)
-    graph.add_node("n", lambda _: {})
-    graph.add_edge(START, "n")
-
-    with pytest.raises(SettingsError, match="StateGraph"):
-        restore(graph.compile(checkpointer=InMemorySaver()), THREAD)
 
 
 @pytest.mark.parametrize("named", [True, False])

@@ -50,18 +50,6 @@ def stored(chat: Talk) -> set[str]:
     return {text(m) for r in turns for m in r.messages if m.type == "human"}
 
 
-def test_talking_on_begins_a_branch(tmp_path: Path) -> None:
-    """The new turn has the number of the one undone, on a branch of its own."""
-    chat = lived(tmp_path)
-    commands.undo(chat.agent, THREAD)
-
-    state = chat.say("instead")
-
-    assert (state["memory"]["turn"], chat.branches == 1) == (3, False)
-    assert chat.said(state) == ["number 1", "number 2", "instead"]
-    assert stored(chat) == {"number 1", "number 2", "number 3", "instead"}
-
-
 def test_it_goes_back_turn_by_turn_to_the_beginning(tmp_path: Path) -> None:
     """Each undo takes one turn, the first one too; then there is none."""
     chat = lived(tmp_path)
@@ -74,20 +62,6 @@ def test_it_goes_back_turn_by_turn_to_the_beginning(tmp_path: Path) -> None:
     state = chat.say("anew")
     assert (state["memory"]["turn"], chat.said(state)) == (1, ["anew"])
     assert stored(chat) == {"number 1", "number 2", "number 3", "anew"}
-
-
-def test_after_an_undo_it_follows_the_new_branch(tmp_path: Path) -> None:
-    """Turns of the branch that was left are not met again."""
-    chat = lived(tmp_path)
-    commands.undo(chat.agent, THREAD)
-    commands.undo(chat.agent, THREAD)
-    chat.say("two again")
-    chat.say("three again")
-
-    turns = [commands.undo(chat.agent, THREAD).turn, commands.undo(chat.agent, THREAD).turn]
-
-    assert turns == [2, 1]
-    assert chat.said(chat.agent.get_state(THREAD).values) == ["number 1"]
 
 
 def test_it_follows_the_lineage_and_not_the_clock(tmp_path: Path) -> None:
@@ -242,14 +216,6 @@ def test_at_the_beginning_nothing_is_known(tmp_path: Path) -> None:
 
     with pytest.raises(SessionNotFoundError):
         commands.messages(chat.agent, THREAD)
-
-
-def test_a_new_thread_has_nothing_to_undo(tmp_path: Path) -> None:
-    """Where nothing was said there is no turn."""
-    chat = talk(tmp_path, [])
-
-    with pytest.raises(CommandError, match="no turn to undo"):
-        commands.undo(chat.agent, THREAD)
 
 
 def test_a_graph_around_the_agent_is_changed(tmp_path: Path) -> None:

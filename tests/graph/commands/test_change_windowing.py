@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from ebbtide import Settings, SettingsError, TurnRunningError, commands, restore
+from ebbtide import Settings, commands, restore
 from tests.agents import THREAD, Talk, shown_turns, talk
 
 pytestmark = pytest.mark.usefixtures("entry")
@@ -23,21 +23,6 @@ def lived(root: Path) -> Talk:
     for turn in range(1, 8):
         chat.say(f"number {turn}")
     return chat
-
-
-@pytest.mark.parametrize(
-    ("window", "turns"), [(5, (3, 4, 5, 6, 7)), (0, (*range(1, 8),)), (None, (4, 5, 6, 7))]
-)
-def test_the_window_of_the_thread_counts(
-    tmp_path: Path, window: int | None, turns: tuple[int, ...]
-) -> None:
-    """It takes the place of the setting; 0 is all, None the setting again."""
-    chat = lived(tmp_path)
-    commands.set_window(chat.agent, THREAD, 3)
-
-    commands.set_window(chat.agent, THREAD, window)
-
-    assert ambient(chat) == turns
 
 
 def test_a_new_window_is_why_the_context_is_rebuilt(tmp_path: Path) -> None:
@@ -132,24 +117,3 @@ def test_it_can_be_set_before_the_first_turn(tmp_path: Path) -> None:
 
     state = chat.say("hi")
     assert (state["memory"]["turn"], state["bookkeeping"]["window"]) == (1, 4)
-
-
-@pytest.mark.parametrize("window", [-1, 10_001])
-def test_a_window_out_of_range_is_refused(tmp_path: Path, window: int) -> None:
-    """The range is that of the setting."""
-    chat = lived(tmp_path)
-
-    with pytest.raises(SettingsError, match="ambient_window"):
-        commands.set_window(chat.agent, THREAD, window)
-
-
-def test_an_unfinished_turn_is_in_the_way(tmp_path: Path) -> None:
-    """Nothing is changed under a turn that may yet be resumed."""
-    chat = talk(tmp_path, [ConnectionError("gone"), "here"])
-    with pytest.raises(ConnectionError):
-        chat.say("question")
-
-    with pytest.raises(TurnRunningError):
-        commands.set_window(chat.agent, THREAD, 3)
-
-    assert chat.agent.get_state(THREAD).next in {("call_model",), ("model",)}

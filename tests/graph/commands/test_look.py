@@ -8,7 +8,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import MessagesState
 
-from ebbtide import CommandError, MemoryState, SessionNotFoundError, SettingsError, commands, erase
+from ebbtide import CommandError, MemoryState, SettingsError, commands, erase
 from tests.agents import THREAD, Talk, inside, talk
 from tests.doubles import approve, call
 from tests.memory.turns import turn
@@ -44,19 +44,6 @@ def test_messages_has_pages(tmp_path: Path) -> None:
         commands.messages(chat.agent, THREAD, 3)
 
 
-def test_messages_of_a_fork_are_its_own(tmp_path: Path) -> None:
-    """A state sees the turns of its lineage only."""
-    chat = talk(tmp_path, ["one", "two", "three"])
-    chat.say("first")
-    first = chat.agent.get_state(THREAD).config
-    chat.say("second")
-    chat.say("other", first)
-
-    found = commands.messages(chat.agent, THREAD)
-
-    assert [line.said for line in found.lines] == ["other", "first"]
-
-
 def test_efforts_are_what_the_tool_says(tmp_path: Path) -> None:
     """Status, activity and turns of each effort, each turn once."""
     chat = lived(tmp_path)
@@ -65,17 +52,6 @@ def test_efforts_are_what_the_tool_says(tmp_path: Path) -> None:
 
     listed = [(one.id, one.status, one.active, one.turns) for one in found]
     assert listed == [("css", "open", True, "4"), ("auth-bug", "concluded", False, "2-3")]
-
-
-def test_search_finds_and_counts_no_search(tmp_path: Path) -> None:
-    """What is stored is found, and the metrics do not know of it."""
-    chat = lived(tmp_path)
-
-    found = commands.search(chat.agent, THREAD, "refresh token")
-
-    first = found.results[0]
-    assert (first.id, first.passages[0].turn) == ("auth-bug", 2)
-    assert commands.stats(chat.agent, THREAD).searches == 0
 
 
 def test_stats_are_of_the_lineage(tmp_path: Path) -> None:
@@ -98,15 +74,6 @@ def test_a_thread_without_checkpoints_is_read_from_the_archive(tmp_path: Path, l
     found = look(again.agent, THREAD)
 
     assert found == look(chat.agent, THREAD)
-
-
-@pytest.mark.parametrize("look", [commands.messages, commands.efforts, commands.stats])
-def test_a_thread_on_which_nothing_was_said_is_not_found(tmp_path: Path, look: Any) -> None:
-    """There is no session yet, and the error says so."""
-    chat = talk(tmp_path, [])
-
-    with pytest.raises(SessionNotFoundError, match="'t' not found"):
-        look(chat.agent, THREAD)
 
 
 def test_ids_that_no_file_can_hold_name_the_same_thread(tmp_path: Path) -> None:

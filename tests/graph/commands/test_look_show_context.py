@@ -129,16 +129,6 @@ def test_without_a_message_it_is_what_stands_before_one(tmp_path: Path) -> None:
     assert (asked.parts[-1].name, bare.turn, bare.unfinished) == ("turn", 2, False)
 
 
-def test_a_new_thread_can_be_shown(tmp_path: Path) -> None:
-    """Before the first turn it is the instructions and the message."""
-    chat = talk(tmp_path, ["one"])
-
-    shown = commands.show_context(chat.agent, THREAD, "hi")
-
-    chat.say("hi")
-    assert [m.content for m in shown.messages] == [m.content for m in chat.last]
-
-
 def page() -> str:
     """Return a text that is too long for a small budget."""
     return PAGE * 10

@@ -8,7 +8,6 @@ from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import MessagesState
 from langgraph.types import Command
 
@@ -16,7 +15,6 @@ from ebbtide import (
     CommandError,
     MemoryState,
     SessionNotFoundError,
-    atranscript,
     erase,
     transcript,
 )
@@ -200,15 +198,3 @@ def test_thread_that_is_older_than_the_memory(tmp_path: Path) -> None:
     assert [text for _, text in short(transcript(chat.agent, THREAD)[0])] == [
         *("Hi.", "Hello.", "Who?", "Me.", "And?", "Well."),
     ]
-
-
-async def test_asynchronous_checkpointer_names_the_asynchronous_form(tmp_path: Path) -> None:
-    """In a running loop the error of the synchronous form says what to call."""
-    async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "checkpoints")) as saver:
-        chat = talk(tmp_path, ["Hello."], checkpointer=saver)
-        await chat.agent.ainvoke({"messages": "Hi."}, THREAD)
-
-        with pytest.raises(CommandError, match="atranscript"):
-            transcript(chat.agent, THREAD)
-
-        assert short((await atranscript(chat.agent, THREAD))[0])[0] == ("human", "Hi.")
