@@ -102,30 +102,6 @@ def test_a_message_is_answered_alone() -> None:
     assert second["context_report"]["budget"] == 16_000
 
 
-AGENT = """
-from langchain.agents import create_agent
-from ebbtide import DiskArchive, EbbtideMiddleware, create_memory_agent
-from ebbtide.testing import ScriptedModel
-
-def graph():
-    return create_memory_agent(ScriptedModel(), archive=DiskArchive("own"))
-
-memory = EbbtideMiddleware(archive=DiskArchive("other"))
-middle = create_agent(ScriptedModel(), middleware=[memory])
-"""
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", ["graph", "middle"])
-def test_an_agent_of_the_application(name: str) -> None:
-    """A module of the working directory has it, and its thread is kept between runs."""
-    Path("app.py").write_text(AGENT, "utf-8")
-    command = ["-m", "ebbtide.cli.main", "chat", "--agent", f"app:{name}"]
-    ended([*command, "The port is 8123."])
-
-    assert ended([*command, "Which port is it?"]).printed == 'You said: "The port is 8123."\n'
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -211,19 +187,6 @@ def test_an_archive_that_fails_is_one_line_and_the_chat_goes_on() -> None:
     assert "database or disk is full" in result.stderr
     assert 'The turn is not finished: "Hello!". An empty message resumes it' in result.stderr
     assert "/quit  " in result.stdout
-
-
-@pytest.mark.thorough
-def test_a_new_message_takes_the_place_of_an_unfinished_turn() -> None:
-    """A new message after a failed turn is answered, and the failed turn is kept as aborted."""
-    with serving(Fail(400), Say("Fine.")) as server:
-        asked("Hello", url=server.url, fails=True)
-
-        page = asked("How are you?", url=server.url)
-
-    assert 'The last turn was left unfinished: "Hello".' in page
-    assert "Fine." in page
-    assert statuses("kept") == ["aborted", "done"]
 
 
 @pytest.fixture

@@ -153,17 +153,6 @@ def test_a_turn_is_answered_with_the_state_that_clients_read(client: SyncLangGra
     assert "context" not in found
 
 
-def test_a_thread_goes_on(client: SyncLangGraphClient) -> None:
-    """The second turn knows what the first one said."""
-    thread = client.threads.create()["thread_id"]
-    say(client, thread, "The staging host listens on port 8123.")
-
-    found = say(client, thread, "Which port does the staging host listen on?")
-
-    assert "8123" in found["messages"][-1]["content"]
-    assert found["memory"]["turn"] == 2
-
-
 def test_banners_and_tokens_are_streamed(client: SyncLangGraphClient) -> None:
     """A stream carries the banner as it happens and the answer in pieces."""
     thread = client.threads.create()["thread_id"]

@@ -5,7 +5,6 @@ from functools import reduce
 from typing import Any
 
 import pytest
-from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, ToolCall
 from pydantic import BaseModel
 
@@ -72,13 +71,6 @@ def test_what_is_no_answer_is_named(answer: Any, is_function: bool) -> None:
     assert repr(answer) in str(caught.value)
 
 
-def test_tools_that_a_provider_runs_are_left_to_it() -> None:
-    """They have no schema that could be called here."""
-    model = ScriptedModel(["Rome is sunny."]).bind_tools([{"type": "web_search"}, add])
-
-    assert model.invoke("Hello").text == "Rome is sunny."
-
-
 def test_tool_calls_get_ids() -> None:
     """Calls without an id get one of their own; several in a list are one answer."""
     given = ToolCall(name="add", args={"a": 3, "b": 4}, id="mine")
@@ -142,12 +134,3 @@ def test_an_agent_follows_the_script() -> None:
 
     assert state["memory"]["active_effort"] == "sums"
     assert [m.text for m in after["messages"] if m.type == "tool"] == ["3"]
-
-
-def test_it_works_in_other_agents() -> None:
-    """It is a chat model like any other."""
-    agent = create_agent(ScriptedModel([ADDING, "It is 3."]), [add])
-
-    state = agent.invoke({"messages": [HumanMessage("1 and 2?")]})
-
-    assert [message.text for message in state["messages"]][2:] == ["3", "It is 3."]

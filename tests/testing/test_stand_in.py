@@ -112,14 +112,6 @@ def test_plain_requests(text: str, name: str, args: dict[str, Any]) -> None:
     assert calls(answer) == [(name, args)]
 
 
-def test_two_requests_in_one_message() -> None:
-    """Closing and opening in one message are two calls in one answer, in that order."""
-    answer = ask("That's done. Now let's work on billing.")
-
-    assert [name for name, _ in calls(answer)] == ["close_effort", "open_effort"]
-    assert len({one["id"] for one in answer.tool_calls}) == 2
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -218,23 +210,6 @@ def test_nothing_is_invented() -> None:
     assert again.text.startswith("I do not find")
 
 
-@pytest.mark.parametrize("body", [{"port": "It is port 5433"}, "The port is 5433."])
-def test_results_of_the_application_answer(body: object) -> None:
-    """What an application's tool found is quoted too."""
-    question = HumanMessage("Which port is it on the host?")
-    after = [call("lookup"), result("lookup", body)]
-    answer = ScriptedModel().invoke([question, *after])
-
-    assert "5433" in answer.text
-
-
-def test_statements_are_acknowledged() -> None:
-    """A statement is acknowledged with its most telling sentence."""
-    answer = ask("Thanks for waiting. We found that the token expires after 3600 seconds. Good.")
-
-    assert answer.text == "Noted: We found that the token expires after 3600 seconds."
-
-
 @pytest.mark.parametrize(
     ("messages", "start"),
     [
@@ -293,13 +268,6 @@ def test_summaries(method: str) -> None:
     )
     assert answer.importance == 85
     assert {"auth", "seconds"} <= {*answer.keywords}
-
-
-def test_summary_of_nothing() -> None:
-    """An empty log gives a valid summary that says so."""
-    answer = ScriptedModel().with_structured_output(Summary).invoke([SystemMessage("s")])
-
-    assert answer == Summary(summary="Nothing was said.", keywords=[], importance=0)
 
 
 EFFORT = Effort("auth-bug", "open", goal="Log in again")
