@@ -98,11 +98,11 @@ def test_erased_turn_is_named_as_such(tmp_path: Path) -> None:
 def test_erased_turn_is_not_found(tmp_path: Path) -> None:
     """03: index rows go with the turn."""
     with told(tmp_path) as here:
-        before = commands.search(here.talk.agent, here.config, "zirconium harbour")["results"]
+        before = commands.search(here.talk.agent, here.config, "zirconium harbour").results
         erase(here.talk.agent, here.config, 2)
-        after = commands.search(here.talk.agent, here.config, "zirconium harbour")["results"]
+        after = commands.search(here.talk.agent, here.config, "zirconium harbour").results
 
-        assert (len(before), after) == (1, [])
+        assert (len(before), after) == (1, ())
 
 
 def test_what_was_made_from_it_goes_too(tmp_path: Path) -> None:

@@ -191,9 +191,9 @@ def test_summary_made_from_a_summary_goes_too(tmp_path: Path) -> None:
 
         report = erase(chat.agent, THREAD, 2)
 
-        known = commands.efforts(chat.agent, THREAD)["efforts"]
+        known = commands.efforts(chat.agent, THREAD).efforts
     assert report.resummarised == ("shed", "hedge", "keys")
-    assert sorted(one["summary"] for one in known) == sorted([*then, said[-1]])
+    assert sorted(one.summary for one in known) == sorted([*then, said[-1]])
     assert traces(tmp_path, said[:3]) == []
 
 

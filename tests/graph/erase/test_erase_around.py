@@ -152,7 +152,7 @@ def test_one_turn_after_the_other(tmp_path: Path, schema: Any) -> None:
         commands.open_effort(outer, THREAD, "other")
         outer.invoke({"messages": "on"}, THREAD)
         (tip,) = chat.archive.tips(SESSION)
-        open_ = [one["id"] for one in commands.efforts(outer, THREAD)["efforts"]]
+        open_ = [one.id for one in commands.efforts(outer, THREAD).efforts]
 
     assert (tip.turn, sorted(open_)) == (4, ["keys", "other"])
 

@@ -29,7 +29,7 @@ def test_turn_that_ran_unseen_is_erased_with_what_it_repeats(tmp_path: Path) -> 
 
         report = erase(chat.agent, THREAD, 4)
 
-        known = commands.efforts(chat.agent, THREAD)["efforts"]
+        known = commands.efforts(chat.agent, THREAD).efforts
     assert before != []
     assert report.stale == ()
     assert ANSWERED not in str(known)
