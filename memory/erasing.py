@@ -129,9 +129,7 @@ class Target:
                 after["words"] = []
             events.append(after)
         status: Status = "command" if self.turn.status == "command" else "erased"
-        old = self.turn
-        left = StoredTurn(old.number, (), old.at, old.efforts, tuple(events), status)
-        return replace(left, id=old.id, parent=old.parent, nonce=old.nonce, content=old.content)
+        return replace(self.turn, messages=(), events=tuple(events), status=status)
 
     def without(self, turn: StoredTurn, carried: Carried) -> tuple[StoredTurn, Carried]:
         """Return a later turn without what it has from the turn, and what is carried on."""
@@ -165,29 +163,6 @@ class Target:
         """Return the fields of a later state block that are not the turn's."""
         return {name: text for name, text in anchor.items() if (name, text) not in carried.fields}
 
-    def quoted_by(self, turns: Iterable[StoredTurn]) -> Iterator[Tip]:
-        """Yield the turns that have a whole text of the turn, or are other versions of it.
-
-        An edit of some messages keeps the ids of the others. An error result is no text of its own,
-        nor is a result of the memory's tools, which quote others.
-        """
-        texts = {
-            text(message)
-            for message in as_users_see(self.turn.messages)
-            if getattr(message, "status", "") != "error"
-            if message.name not in MEMORY_TOOLS
-        }
-        # Bytes, since a word of Chinese says as much in a third of the characters.
-        texts = {one for one in texts if len(one.encode(errors="replace")) >= _SHORTEST}
-        ids = {message.id for message in self.turn.messages} - {None}
-        for turn in turns:
-            said = "\n".join(_leaves([[*map(vars, turn.messages)], turn.events]))
-            is_version = turn.number == self.turn.number and any(
-                message.id in ids for message in turn.messages
-            )
-            if is_version or any(one in said for one in texts):
-                yield turn.tip
-
     def _new(self, event: Event, key: str) -> Any:
         """Return what the turn added to a field of an effort: of constraints each by itself."""
         earlier = self.before.get(event.get("effort", ""))
@@ -204,6 +179,26 @@ class Target:
         """Tell whether a tool's result quotes the turn by reference."""
         quotes = recalled(message)
         return any(not one.session and one.turn == self.turn.number for one in quotes)
+
+
+def quoted_by(erased: Iterable[StoredTurn], turns: Iterable[StoredTurn]) -> Iterator[Tip]:
+    """Yield the turns that have a whole text of the erased ones.
+
+    An error result is no text of its own, nor is one of the memory's tools, which quote others.
+    """
+    texts = {
+        text(message)
+        for turn in erased
+        for message in as_users_see(turn.messages)
+        if getattr(message, "status", "") != "error"
+        if message.name not in MEMORY_TOOLS
+    }
+    # Bytes, since a word of Chinese says as much in a third of the characters.
+    texts = {one for one in texts if len(one.encode(errors="replace")) >= _SHORTEST}
+    for turn in turns:
+        said = "\n".join(_leaves([[*map(vars, turn.messages)], turn.events]))
+        if any(one in said for one in texts):
+            yield turn.tip
 
 
 def _texts_from_turn(event: Event, carried: Carried) -> frozenset[tuple[str, str]]:

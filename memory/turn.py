@@ -94,6 +94,7 @@ class StoredTurn:
         parent: The id of the turn before it, "" for the first one.
         nonce: Drawn when the turn starts. A retry has the same nonce, a repeated question another.
         content: The digest of what remains if it lost a copy of something erased, else None.
+        origin: The id of the turn that it is an edit or a copy of, the first one of them all.
         state: The memory's state after it, as plain data; None if it was not read.
         attachments: Data that the messages refer to, by digest.
         part: The id of the last stored part (rounds that left the prompt) that `messages` contain,
@@ -112,6 +113,7 @@ class StoredTurn:
     parent: Digest = ""
     nonce: Digest = ""
     content: str | None = None
+    origin: Digest | None = None
     state: Mapping[str, Any] | None = field(default=None, compare=False)
     attachments: Mapping[str, str] = field(default_factory=dict, compare=False)
     part: str = field(default="", compare=False)
@@ -121,6 +123,11 @@ class StoredTurn:
     def is_aborted(self) -> bool:
         """Whether the turn was broken off: it has no answer."""
         return self.status == "aborted"
+
+    @property
+    def root(self) -> str:
+        """The id that it shares with its edited forms and its copies."""
+        return self.origin or self.id
 
     @property
     def tip(self) -> Tip:

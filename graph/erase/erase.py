@@ -54,8 +54,7 @@ class ErasureReport:
     Attributes:
         turn: The number of the erased turn.
         id: Its id.
-        quoted: Other turns that have a whole message of it, and its versions before and after an
-            edit. They were not changed.
+        quoted: Other turns that have a whole message of it. They were not changed.
         resummarised: Efforts whose summary was written again from the remaining turns.
         stale: Efforts whose summary is empty now.
         lost_edits: Turns of the thread that `update_state` had edited. No turn had archived the
@@ -97,6 +96,7 @@ def erase(
 ) -> ErasureReport:
     """Erase a turn from the archive, attention and checkpoints, in every thread that has it.
 
+    Its edited forms and its copies on other branches are erased with it.
     The thread continues from its newest state, and older checkpoints are deleted. Other keys of a
     graph around the agent are not changed. If erasing is interrupted, erase again.
 

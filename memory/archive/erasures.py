@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Connection, Table, delete, insert, select, update
+from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
 
 from ..compressions import Compression, as_data, from_data
 from ..efforts import Effort
-from ..erasing import Carried, Erased, Target
+from ..erasing import Carried, Erased, Target, quoted_by
 from ..errors import TipNotFoundError, TurnNotFoundError
 from ..names import qualified
 from ..search.passages import passages
@@ -48,6 +48,15 @@ _COLUMNS = (
     *STORED_TURN,
     *(turns.c.session, turns.c.run, turns.c.place, turns.c.state, turns.c.block, ANCHOR),
 )
+
+_ORIGINS = turns.alias()
+_COPIED = select(turns.c.session, _ORIGINS.c.session).where(
+    turns.c.owner == bindparam("owner"),
+    turns.c.origin.is_not(None),
+    *(_ORIGINS.c.owner == turns.c.owner, _ORIGINS.c.hash == turns.c.origin),
+    _ORIGINS.c.session != turns.c.session,
+)
+"""The sessions of edits and copies of turns of other sessions, with those."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +128,17 @@ class Scope:
 
     def erase(self, tip: Tip, turn: int) -> Erased:
         """Erase a turn that `tip` sees, and what was derived from it; see `Archive.erase`."""
-        row = self.past(tip).of_turn(turn, *_COLUMNS)
-        if row is None:
+        asked = self.past(tip).of_turn(turn, turns.c.hash, turns.c.origin)
+        if asked is None:
             raise TurnNotFoundError(turn, tip.turn)
-        stored_turns = {str(row.hash): turn_of(row)}
-        for other in self.turns():  # commands go with the turn that they follow
-            follows = other.parent in stored_turns or (turn == 1 and other.turn == 0)
-            if other.status == "command" and follows:
-                stored_turns[other.hash] = turn_of(other)
+        root, rows, stored_turns = asked.origin or asked.hash, list[Any](), dict[str, StoredTurn]()
+        for (
+            row
+        ) in self.turns():  # edits and copies have its root, commands go with what they follow
+            follows = row.parent in stored_turns or (turn == 1 and row.turn == 0)
+            if root in {row.hash, row.origin} or (row.status == "command" and follows):
+                rows.append(row)
+                stored_turns[row.hash] = turn_of(row)
         targets = [_target(self, stored) for stored in stored_turns.values()]
         self.count_rewritten()
         efforts, having = set[str](), set[int]()
@@ -144,19 +156,17 @@ class Scope:
         attachments.forget(
             self.connection,
             self.row.user,
-            select(turns.c.id).where(
-                turns.c.hash == row.hash, index.among(turns.c.session, self.sessions)
-            ),
+            [row.id for row in rows],
             awaiting_in=self.session,
         )
-        parts.forget(self.connection, self.row.user, self.session, row)
+        parts.forget(self.connection, self.row.user, self.session, rows)
         to_sweep(self.connection)
         stale, elsewhere = _stale(self, efforts), _elsewhere(self, having)
         events = (event for stored in stored_turns.values() for event in stored.events)
-        opened = tuple(event["effort"] for event in events if event["type"] == "opened")
-        quoting = {*targets[0].quoted_by(map(turn_of, self.turns()))}
+        opened = dict.fromkeys(event["effort"] for event in events if event["type"] == "opened")
+        quoting = {*quoted_by(stored_turns.values(), map(turn_of, self.turns()))}
         quoted = tuple(sorted(quoting, key=attrgetter("turn", "id")))
-        return Erased(turn, row.hash, quoted, stale, opened, elsewhere)
+        return Erased(turn, asked.hash, quoted, stale, tuple(opened), elsewhere)
 
     def resummarise(self, tip: Tip, effort: Effort) -> None:
         """Store a rewritten summary; see `Archive.resummarised`."""
@@ -195,8 +205,8 @@ def scope_of(
 ) -> Scope:
     """Return a session with all its runs.
 
-    With `copies` those of all threads too that share turns with it, since one was copied from the
-    other.
+    With `copies` those of all threads too that share turns with it, or have copies of them, since
+    one was copied from the other.
     """
     own = runs.c.session == stored.id
     if copies:
@@ -205,6 +215,8 @@ def scope_of(
     rows = connection.execute(select(runs).where(own)).all()
     before = {row.id: tuple(Segment(*part) for part in json.loads(row.ancestors)) for row in rows}
     related = [{row.session, *(part.session for part in before[row.id])} for row in rows]
+    if copies:
+        related += map(set, connection.execute(_COPIED, {"owner": stored.user}))
     involved = {stored.id}
     while copies and (more := set[int]().union(*filter(involved.intersection, related)) - involved):
         involved |= more

@@ -161,6 +161,7 @@ def _exported(turn: StoredTurn) -> Mapping[str, Any]:
         "turn": turn.number,
         "id": turn.id,
         "parent": turn.parent,
+        "origin": turn.origin,
         "efforts": turn.efforts,
         "status": turn.status,
         "at": turn.at,

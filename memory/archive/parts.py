@@ -88,11 +88,12 @@ def places(chain: Sequence[Part], turn: StoredTurn) -> list[dict[str, Any]]:
     return found
 
 
-def forget(connection: Connection, user: int, session: Session, turn: Any) -> None:
-    """Delete the parts of a session that no turn joined, and those of a turn, given its row."""
+def forget(connection: Connection, user: int, session: Session, rows: Sequence[Any]) -> None:
+    """Delete the parts of a session that no turn joined, and those of turns, given their rows."""
     left = (parts.c.session == awaiting(session)) & parts.c.turn.is_(None)
-    same_run = parts.c.nonce == (turn.nonce or None)  # also of forks from the middle of the turn
-    gone = left | (parts.c.turn == turn.id) | same_run
+    # Also of forks from the middle of a turn.
+    same_run = parts.c.nonce.in_([row.nonce for row in rows if row.nonce])
+    gone = left | parts.c.turn.in_([row.id for row in rows]) | same_run
     connection.execute(delete(parts).where(parts.c.owner == user, gone))
 
 

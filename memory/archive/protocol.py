@@ -117,7 +117,7 @@ class Archive(Protocol):
     def erase(self, session: Session, tip: Tip, turn: int) -> Erased:
         """Erase a visible turn for good, on every branch that holds it, in one transaction.
 
-        A tombstone keeps its place. The commands that follow the turn, and those before the first
+        So its edited forms and its copies. A tombstone keeps its place. The commands that follow the turn, and those before the first
         turn with that one, lose their texts too. Summaries made from its log are emptied and marked
         `stale`; other turns that repeat its words stay and are reported. A turn that is erased
         already is no error. Raises `SessionNotFoundError`, `TurnNotFoundError`.

@@ -23,8 +23,8 @@ from sqlalchemy.types import TypeEngine, UserDefinedType
 from ..errors import ArchiveError, ArchiveFormatError
 from ..turn import Digest, StoredTurn
 
-VERSION = 4
-"""The version of the tables; tables of another version are refused."""
+VERSION = 5
+"""The version of the tables; those of the one before are changed, of any other refused."""
 
 TURN_BITS, PASSAGE_BITS = 22, 10
 """4 million turns in a session, 1,024 passages in a turn: with 2^31 sessions that is 63 bits.
@@ -142,10 +142,12 @@ version = _table(
     "version", *_required(version=sa.Integer, id=sa.String, sweep=sa.Integer, key=sa.String)
 )
 
+# `going`: the user is being deleted, and begins no session.
 users = _table(
     "users",
     sa.Column("id", _ID, primary_key=True),
     sa.Column("name", AnyText, nullable=False, unique=True),
+    sa.Column("going", sa.Boolean, nullable=False, default=False),
     sqlite_autoincrement=True,  # the id of a deleted user is never used again
 )
 
@@ -186,6 +188,7 @@ _TYPES = {
     int: sa.Integer,
     str: AnyText,
     Digest: _Hex,
+    Digest | None: _Hex,
     tuple[str, ...]: sa.Text,
     tuple: sa.LargeBinary,
 }
@@ -198,6 +201,9 @@ STORED: Mapping[str, sa.Column[Any]] = {
     for field in fields(StoredTurn)
     if field.compare and (hint := _HINTS[field.name])
 }
+
+_COPIES: Any = {f"{name}_where": sa.text("origin IS NOT NULL") for name in ("sqlite", "postgresql")}
+_OF_COPIES = sa.Index("ebbtide_turns_origin", "owner", "origin", **_COPIES)
 
 # A row is a commit: a turn, or a command, which has the number of the turn that it follows and no
 # messages. `place` is its distance from the first one, in a run one after the other. `efforts_seen`
@@ -216,6 +222,7 @@ turns = _table(
     sa.UniqueConstraint("hash", "session"),
     sa.Index("ebbtide_turns_turn", "run", "turn", "place"),
     sa.Index("ebbtide_turns_end", "session", "end"),
+    _OF_COPIES,
 )
 
 # The versions of state blocks, by the row after which each was there first. Erasing empties them in
@@ -393,33 +400,35 @@ _PGVECTOR = (
 
 
 def prepare(engine: sa.Engine, name: str) -> sa.Row[Any]:
-    """Make the tables of a database if there are none, and return its row of `version`.
+    """Make the tables of a database, or change older ones, and return its row of `version`.
 
     Raises `ArchiveFormatError` if there are tables of another version.
     """
     with engine.connect() as connection:
-        if (row := checked_version(connection, name)) is not None:
+        if (row := _checked_version(connection, name)) and row.version == VERSION:
             return row
     with engine.connect() as connection:
         connection.execution_options(ebbtide_writes=True)
         with connection.begin():
             _wait_for_others(connection)  # who may have made them meanwhile
-            if (row := checked_version(connection, name)) is not None:
-                return row
-            _create_all(connection)
+            row = _checked_version(connection, name)
+            if row is None:
+                _create_all(connection)
+            elif row.version != VERSION:
+                _migrate(connection)
             return connection.execute(sa.select(version)).one()
 
 
-def checked_version(connection: sa.Connection, name: str) -> sa.Row[Any] | None:
+def _checked_version(connection: sa.Connection, name: str) -> sa.Row[Any] | None:
     """Return the row of `version`, None if there are no tables.
 
-    Raises `ArchiveFormatError` if its number is not `VERSION`; `name` is that of the
-    database in the error.
+    Raises `ArchiveFormatError` if its number is another one; `name` is that of the database in the
+    error.
     """
     if not sa.inspect(connection).has_table(version.name):
         return None
     row = connection.execute(sa.select(version)).first()
-    if row is not None and row.version != VERSION:
+    if row is not None and row.version not in {VERSION - 1, VERSION}:
         raise ArchiveFormatError(
             f"{name!r} has tables of version {row.version}, this program knows version "
             f"{VERSION}: use the ebbtide that made them, or name another place"
@@ -460,6 +469,18 @@ def _create_all(connection: sa.Connection) -> None:
     first = {"version": VERSION, "sweep": 0, "key": secrets.token_hex(32)}
     first |= {"id": secrets.token_hex(16)}
     connection.execute(version.insert().values(first))
+
+
+def _migrate(connection: sa.Connection) -> None:
+    """Add what version 5 has more than version 4."""
+    if not is_sqlite(connection):
+        connection.exec_driver_sql("LOCK TABLE ebbtide_version")
+    binary = "BLOB" if is_sqlite(connection) else "BYTEA"
+    connection.exec_driver_sql(f"ALTER TABLE ebbtide_turns ADD COLUMN origin {binary}")
+    going = "going BOOLEAN DEFAULT FALSE NOT NULL"
+    connection.exec_driver_sql(f"ALTER TABLE ebbtide_users ADD COLUMN {going}")
+    connection.execute(sa.schema.CreateIndex(_OF_COPIES))
+    connection.execute(version.update().values(version=VERSION))
 
 
 @cache

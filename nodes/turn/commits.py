@@ -90,6 +90,7 @@ def _replacing(
         efforts=efforts if turn.events else original.efforts,
         status=original.status if keeps_status else turn.status,
         nonce=archive.keyed_digest(f"{session} {original.id} {digest(turn.messages)}"),
+        origin=original.root,
     )
     return parent, again
 
@@ -126,6 +127,7 @@ def _edited(archive: Archive, session: Session, tip: Tip, arrived: Arrival) -> T
             turn,
             messages=messages,
             content=None,
+            origin=turn.root,
             state=archive.load(session, turn.tip).saved(),
             nonce=archive.keyed_digest(f"{session} {before.id} {turn.id} {digest(messages)}"),
             attachments=data_of(message.content for message in new.values()),

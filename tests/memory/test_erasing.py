@@ -6,7 +6,7 @@ from dataclasses import replace
 from langchain_core.messages import ToolMessage
 
 from ebbtide.memory.efforts import Effort
-from ebbtide.memory.erasing import Carried, Target
+from ebbtide.memory.erasing import Carried, Target, quoted_by
 from ebbtide.memory.turn import Event, StoredTurn
 from tests.memory.turns import concluded, opened, turn
 
@@ -72,7 +72,7 @@ def test_summaries_of_its_efforts_go() -> None:
     assert lost(concluded("a", "Of locks.", keywords=["k"]), of) == {"keywords", "summary"}
     assert lost(concluded("b", SAID), of) == set()
     later = record(turn(2, "", ["b"], [concluded("b", SAID)]))
-    assert [*of.quoted_by([later])] == [later.tip]
+    assert [*quoted_by([of.turn], [later])] == [later.tip]
 
 
 def test_constraints_go_one_by_one() -> None:

@@ -120,7 +120,13 @@ def test_a_session_that_went_on_is_an_error(archive: SqlArchive, another: SqlArc
     assert another.users() == ("ann", "carl")
 
 
-OTHER: Mapping[str, Any] = {"state": None, "efforts": "[]", "nonce": "cd", "events": zipped("[]")}
+OTHER: Mapping[str, Any] = {
+    "state": None,
+    "efforts": "[]",
+    "nonce": "cd",
+    "origin": "cd",
+    "events": zipped("[]"),
+}
 CHANGING = {*STORED, "state"} - {"number", "messages", "id", "parent"}  # the id stands for these
 
 

@@ -1,6 +1,7 @@
 """The number of the schema: tables of another number are refused and left as they are."""
 
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from ebbtide import SqlArchive
 from ebbtide.memory.archive import schema
 from ebbtide.memory.archive.database import FILE
 from ebbtide.memory.errors import ArchiveFormatError
+from ebbtide.memory.turn import Tip
 from tests.memory.turns import SESSION, commit_all, turn, visible
 
 
@@ -19,7 +21,29 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
     return tmp_path if request.param == "sqlite" else request.getfixturevalue("database").url
 
 
-@pytest.mark.parametrize("number", [schema.VERSION - 1, schema.VERSION + 1, 99])
+def test_tables_of_the_version_before(address: Path | str) -> None:
+    """They are changed when they are opened; what they have is there, and can be gone on from."""
+    with SqlArchive(address) as archive:
+        tip = commit_all(archive, [turn(1), turn(2)])
+        with archive.database.writing() as connection:
+            for change in (
+                "DROP INDEX ebbtide_turns_origin",
+                "ALTER TABLE ebbtide_turns DROP COLUMN origin",
+                "ALTER TABLE ebbtide_users DROP COLUMN going",
+                "UPDATE ebbtide_version SET version = 4",
+            ):
+                connection.exec_driver_sql(change)
+
+    for _ in range(2):
+        with SqlArchive(address) as later:
+            copied = replace(turn(2, "edited"), origin=tip.id)
+            edited = later.commit(SESSION, Tip(1, later.load(SESSION, tip).ids([1])[1]), copied)
+            assert later.load(SESSION, edited.tip).turns([2])[0].origin == tip.id
+            assert visible(later, tip) == ["question 1", "question 2"]
+            assert [one for one in later.verify(SESSION) if one.fatal] == []
+
+
+@pytest.mark.parametrize("number", [schema.VERSION - 2, schema.VERSION + 1, 99])
 def test_tables_of_another_version(address: Path | str, number: int) -> None:
     """The error names both numbers and what to do; nothing is read or written."""
     with SqlArchive(address) as archive:

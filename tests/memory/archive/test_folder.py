@@ -36,6 +36,7 @@ def test_a_line_has_the_whole_turn(disk: SqlArchive, tmp_path: Path) -> None:
         "turn": 2,
         "id": second.id,
         "parent": first.id,
+        "origin": None,
         "efforts": ["a", "b"],
         "status": "done",
         "at": turns[1].at,

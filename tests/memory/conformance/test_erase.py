@@ -46,16 +46,17 @@ def test_erased_turn_keeps_its_place_without_text(archive: Archive) -> None:
 
 
 def test_turn_that_says_the_same_is_named_and_stays(archive: Archive) -> None:
-    """An edited version, one that quotes it and one that repeats it are named and not touched."""
+    """One that quotes it and one that repeats it are named and not touched, unlike an edit."""
     first = commit_all(archive, [turn(1)])
     quoting = commit_all(archive, [turn(2, SAID), turn(3, f'You said: "{SAID}" Why?')], first)
     tip = commit_all(archive, [turn(4, SAID)], quoting)
-    edited = archive.commit(SESSION, first, turn(2, f"{SAID} Please."))
+    original = archive.load(SESSION, tip).ids([2])[2]
+    edited = archive.commit(SESSION, first, replace(turn(2, f"{SAID} Hm."), origin=original))
 
     erased = archive.erase(SESSION, tip, 2)
 
-    assert {*erased.quoted} == {quoting, tip, edited.tip}
-    assert visible(archive, edited.tip)[-1] == f"{SAID} Please."
+    assert {*erased.quoted} == {quoting, tip}
+    assert archive.load(SESSION, edited.tip).turns([2])[0].status == "erased"
     assert [one.status for one in archive.load(SESSION, tip).turns([3, 4])] == ["done"] * 2
 
 
