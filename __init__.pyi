@@ -37,6 +37,7 @@ from .memory.errors import TipNotFoundError as TipNotFoundError
 from .memory.errors import TurnArrivedError as TurnArrivedError
 from .memory.errors import TurnNotFoundError as TurnNotFoundError
 from .memory.errors import TurnRunningError as TurnRunningError
+from .memory.errors import UserDeletedError as UserDeletedError
 from .memory.memories import memories as memories
 from .memory.settings import Settings as Settings
 from .memory.turn import Session as Session

@@ -11,7 +11,8 @@ EbbtideError
 ├── RequestError            a route of the server refused a request; nothing was changed
 └── ArchiveError            the archive failed
     ├── SessionNotFoundError    this user has no such session
-    │   └── NotAdoptedError         the thread has not run with Ebbtide yet
+    │   ├── NotAdoptedError         the thread has not run with Ebbtide yet
+    │   └── UserDeletedError        the user is being deleted, and begins no session
     ├── TurnNotFoundError       this branch has no such turn
     ├── TipNotFoundError        the state belongs to another archive
     ├── TurnRunningError        a turn of the thread is not finished
@@ -106,6 +107,18 @@ class NotAdoptedError(SessionNotFoundError):
             self,
             f"thread {thread!r} has {messages} messages that Ebbtide has not archived yet; they "
             "are adopted when the next message is sent; nothing was changed",
+        )
+
+
+class UserDeletedError(SessionNotFoundError):
+    """The user is being deleted, and begins no session until that is done."""
+
+    def __init__(self, user: str) -> None:
+        """Name the user, and say how to go on."""
+        ArchiveError.__init__(
+            self,
+            f"user {user!r} is being deleted: wait until `delete_user` is done, or call it again "
+            "if it was interrupted; then the user can begin anew",
         )
 
 

@@ -184,9 +184,9 @@ def delete_session(agent: Agent, config: RunnableConfig) -> DeletionReport:
 def delete_user(agent: Agent, user_id: str) -> DeletionReport:
     """Delete all sessions and memories of a user for good, as `delete_session` does.
 
-    The archive deletes all sessions in one transaction, which is committed after the checkpoints
-    are deleted. If it fails, the archive still has every session, but some checkpoints may be gone.
-    Call it again.
+    First the user is marked, who begins no session then (`UserDeletedError`). One thread after the
+    other loses its checkpoints and its sessions. If that fails, or the process dies, the rest is
+    still there: call it again. After it the user can begin anew.
 
     Raises:
         SettingsError: The `user_id` is not valid.
@@ -194,10 +194,9 @@ def delete_user(agent: Agent, user_id: str) -> DeletionReport:
     user_id, place = user_named(user_id), place_of(agent)
     not_erased: list[str] = []
 
-    # Called before the archive commits: afterwards nothing would tell which threads to delete.
+    # Called before the archive deletes them: afterwards nothing would tell whose the thread was.
     def checkpoints(sessions: Sequence[Session]) -> None:
-        threads = sorted({session.thread for session in sessions})
-        not_erased.extend(_delete_checkpoints(place, user_id, threads, sessions)[1])
+        not_erased.extend(_delete_checkpoints(place, user_id, [sessions[0].thread], sessions)[1])
 
     parts = place.parts
     deleted = parts.archive.delete_user(user_id, checkpoints)

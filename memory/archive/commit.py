@@ -12,7 +12,7 @@ from sqlalchemy import Connection, bindparam, case, insert, select, update
 
 from ..attachments import references
 from ..efforts import changed, left_by
-from ..errors import SessionNotFoundError, TipNotFoundError
+from ..errors import SessionNotFoundError, TipNotFoundError, UserDeletedError
 from ..names import session_name
 from ..search.passages import passages
 from ..turn import Part, Session, StoredTurn, Tip, commit_id
@@ -161,10 +161,12 @@ def session_row(connection: Connection, session: Session) -> SessionRow:
     while user is None:
         # Locked, so that nobody deletes the user meanwhile; read again if somebody just did.
         number = added(connection, users, {"name": session.user})
-        locked = select(users.c.id).where(users.c.id == number).with_for_update()
-        user = connection.execute(locked).scalar()
+        locked = select(users.c.id, users.c.going).where(users.c.id == number).with_for_update()
+        user = connection.execute(locked).first()
+    if user.going:
+        raise UserDeletedError(session.user)
     new = {"thread": session.thread, "namespace": session.namespace, "turns": 0, "newest": 0}
-    added(connection, sessions, {"owner": user, "name": session_name(session)}, **new)
+    added(connection, sessions, {"owner": user.id, "name": session_name(session)}, **new)
     return SessionRow.of(connection, session, lock=True)
 
 

@@ -53,27 +53,17 @@ def delete_session(scope: Scope) -> tuple[Session, ...]:
     return tuple(Session(scope.session.user, r.thread, r.namespace) for r in rows if not r.hidden)
 
 
-def delete_user(connection: Connection, user: str) -> tuple[Session, ...]:
-    """Delete all rows of a user, and return the deleted sessions."""
-    number_query = select(users.c.id).where(users.c.name == user)
-    number = connection.execute(number_query).scalar()
+def delete_rest(connection: Connection, user: str) -> None:
+    """Delete what a user has beside sessions, and then the user."""
+    number = connection.execute(
+        select(users.c.id).where(users.c.name == user).with_for_update()
+    ).scalar()
     if number is None:
-        return ()
-    own = select(sessions).where(sessions.c.owner == number).order_by(sessions.c.id)
-    # Sessions before their user, as commits lock them: no deadlock. With the user locked no session
-    # begins; those that began before are in the second reading.
-    connection.execute(own.with_for_update()).all()
-    connection.execute(number_query.with_for_update())
-    deleted = []
-    for row in reversed(connection.execute(own.with_for_update()).all()):  # copies first
-        session = Session(user, row.thread, row.namespace)
-        _delete(scope_of(connection, SessionRow.from_row(row), session))
-        deleted += [] if row.hidden else [session]
+        return
     for table in (memories, fact_rows, attached, stored_attachments, stored_parts):
         connection.execute(delete(table).where(table.c.owner == number))
     connection.execute(delete(users).where(users.c.id == number))
     to_sweep(connection)
-    return tuple(sorted(deleted, key=lambda session: (session.thread, session.namespace)))
 
 
 def _delete(scope: Scope) -> None:

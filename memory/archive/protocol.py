@@ -92,7 +92,10 @@ class Archive(Protocol):
         """
 
     def claim(self, session: Session) -> bool:
-        """Make a thread this user's if it is nobody's; return whether it is this user's then."""
+        """Make a thread this user's if it is nobody's; return whether it is this user's then.
+
+        Raises `UserDeletedError`, as `commit` does for the first turn of a session.
+        """
 
     def attention(self, threshold: float) -> Attention:
         """Return the attention of the archive's users, which commits write with their turns."""
@@ -117,10 +120,11 @@ class Archive(Protocol):
     def erase(self, session: Session, tip: Tip, turn: int) -> Erased:
         """Erase a visible turn for good, on every branch that holds it, in one transaction.
 
-        So its edited forms and its copies. A tombstone keeps its place. The commands that follow the turn, and those before the first
-        turn with that one, lose their texts too. Summaries made from its log are emptied and marked
-        `stale`; other turns that repeat its words stay and are reported. A turn that is erased
-        already is no error. Raises `SessionNotFoundError`, `TurnNotFoundError`.
+        So are its edited forms and its copies. A tombstone keeps the place of each. The commands
+        that follow the turn, and those before the first turn with that one, lose their texts too.
+        Summaries made from its log are emptied and marked `stale`; other turns that repeat its
+        words stay and are reported. A turn that is erased already is no error. Raises
+        `SessionNotFoundError`, `TurnNotFoundError`.
         """
 
     def reseed(self, session: Session, tip: Tip | None) -> None:
@@ -150,9 +154,11 @@ class Archive(Protocol):
     def delete_user(
         self, user: str, also: Callable[[Sequence[Session]], None] | None = None
     ) -> Deleted:
-        """Delete everything of a user in one transaction, and return what was deleted.
+        """Delete everything of a user, each session in a transaction, and return what was deleted.
 
-        `also` is called with the sessions before the commit; if it raises, nothing is deleted.
+        `also` is called with the sessions of each thread before they are deleted. If it raises, or
+        the process dies, the rest is still there, and deleting again goes on; until then the user
+        begins no session.
         """
 
     def resummarised(self, session: Session, tip: Tip, effort: Effort) -> None:

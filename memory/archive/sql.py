@@ -4,20 +4,20 @@ import hmac
 import json
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, astuple, replace
 from pathlib import Path
 from typing import Any, Self
 
 from cachetools import LRUCache
-from sqlalchemy import URL, Connection, Row, Select, bindparam, delete, select, text
+from sqlalchemy import URL, Connection, Row, Select, bindparam, delete, select, text, update
 
 from ..attachments import Texts
 from ..attention.law import CAPACITY
 from ..compressions import Compression, ExtractionEntry
 from ..efforts import Effort
 from ..erasing import Deleted, Erased
-from ..errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
+from ..errors import ArchiveError, ArchiveFormatError, SessionNotFoundError, UserDeletedError
 from ..facts import Fact
 from ..locks import CACHES
 from ..names import session_name
@@ -30,7 +30,7 @@ from .attachments import awaiting, compressed, put, settle
 from .attachments import read as stored_attachments
 from .commit import Prepared, commit, session_row
 from .database import LOCK_TIMEOUT, POOL_SIZE, Database, added, again_if_lost, upsert
-from .deletions import delete_session, delete_user
+from .deletions import delete_rest, delete_session
 from .elsewhere import OtherSessions
 from .erasures import Scope, compression_row, scope_of
 from .index import among
@@ -215,6 +215,9 @@ class SqlArchive(Archive):
     def claim(self, session: Session) -> bool:
         row = self._owner_row(session)
         with self.database.writing() as connection:
+            going = select(users.c.going).where(users.c.name == session.user)
+            if connection.execute(going).scalar():
+                raise UserDeletedError(session.user)
             insert = upsert(connection, thread_owners).values(row)
             connection.execute(insert.on_conflict_do_nothing())
             return bool(connection.execute(_OWNER, row).scalar_one() == row["user"])
@@ -313,12 +316,23 @@ class SqlArchive(Archive):
         if not self.database.exists():
             return Deleted(())
         with self.database.writing() as connection:
-            sessions = delete_user(connection, user)
-            for session in sessions:
-                self._disown(connection, session)
-            if also is not None:
-                also(sessions)
-        return self._deleted(sessions)
+            going = update(users).where(users.c.name == user).values(going=True)
+            connection.execute(going)
+        threads = dict[str, list[Session]]()
+        for session in reversed(self.sessions_by_age(user)):  # copies first
+            threads.setdefault(session.thread, []).append(session)
+        shown = {*self.sessions(user)}
+        for own in threads.values():
+            if also is not None and shown.intersection(own):
+                also(own)
+            for session in own:
+                # One that only its copies needed is gone with the last of them.
+                with suppress(SessionNotFoundError), self._writing(session) as scope:
+                    delete_session(scope)
+                    self._disown(scope.connection, session)
+        with self.database.writing() as connection:
+            delete_rest(connection, user)
+        return self._deleted(tuple(sorted(shown, key=lambda one: (one.thread, one.namespace))))
 
     def commit_compression(
         self, session: Session, entry: ExtractionEntry, made: Compression | None

@@ -1,7 +1,7 @@
 """Owners: what is another's does not exist."""
 
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import UTC, datetime
 
 import pytest
@@ -13,8 +13,8 @@ from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.schema import memories, users
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.attention.law import Memory
-from ebbtide.memory.errors import SessionNotFoundError
-from ebbtide.memory.turn import Session, StoredTurn
+from ebbtide.memory.errors import SessionNotFoundError, UserDeletedError
+from ebbtide.memory.turn import Session
 from ebbtide.memory.view import fences_of
 from tests.memory.turns import SESSION, START, commit_all, effort_in, opened, turn, visible
 
@@ -108,41 +108,32 @@ def test_any_thread_name_is_a_session(archive: Archive, thread: str) -> None:
     assert archive.sessions("ann") == (session,)
 
 
-def test_a_user_is_deleted_whole_or_not_at_all(archive: Archive) -> None:
-    """What raises before the end leaves all sessions as they were; then all go, and only these."""
-    sessions = [Session("ann", "t1"), Session("ann", "t2"), Session("bob", "t1")]
-    tips = [archive.commit(session, START, turn(1)).tip for session in sessions]
+def test_a_user_is_deleted_session_by_session(archive: Archive) -> None:
+    """Copies first; what raises leaves the rest, and no session begins until all is deleted."""
+    sessions = [Session("ann", "t1"), Session("ann", "copy"), Session("bob", "t1")]
+    told, elses = (archive.commit(session, START, turn(1)).tip for session in sessions[::2])
+    copied = archive.commit(sessions[1], told, turn(2)).tip
 
     def fails(gone: Sequence[Session]) -> None:
-        assert list(gone) == sessions[:2]
-        raise KeyError
+        if [*gone] == sessions[:1]:
+            raise KeyError
 
     with pytest.raises(KeyError):
         archive.delete_user("ann", fails)
-    kept = [visible(archive, tip, session) for tip, session in zip(tips, sessions, strict=True)]
+    left = archive.sessions("ann"), visible(archive, told), visible(archive, copied, sessions[1])
+    new = Session("ann", "new")
+    for begin in (lambda: archive.claim(new), lambda: archive.commit(new, START, turn(1))):
+        with pytest.raises(UserDeletedError, match="'ann' is being deleted"):
+            begin()
+    went_on = archive.commit(sessions[0], told, turn(2)).number
     deleted = archive.delete_user("ann")
 
-    left = [visible(archive, tip, session) for tip, session in zip(tips, sessions, strict=True)]
-    assert (kept, left) == ([["question 1"]] * 3, [[], [], ["question 1"]])
-    assert list(deleted.sessions) == sessions[:2]
+    assert left == (tuple(sessions[:1]), ["question 1"], [])
+    assert (went_on, deleted.sessions) == (2, tuple(sessions[:1]))
+    assert visible(archive, elses, sessions[2]) == ["question 1"]
     assert archive.delete_user("ann").sessions == ()
-
-
-def test_a_session_that_begins_while_its_user_is_deleted_stays(archive: SqlArchive) -> None:
-    """It waits, and is a session of the user afterwards, whom it makes anew."""
-    archive.commit(Session("ann", "old"), START, turn(1))
-    new = Session("ann", "new")
-    with ThreadPoolExecutor(1) as pool:
-        begun: list[Future[StoredTurn]] = []
-
-        def meanwhile(_gone: Sequence[Session]) -> None:
-            begun.append(pool.submit(archive.commit, new, START, turn(1)))
-            assert wait(begun, 0.3).done == set()
-
-        archive.delete_user("ann", meanwhile)
-        tip = begun[0].result().tip
-
-    assert (archive.sessions("ann"), visible(archive, tip, new)) == ((new,), ["question 1"])
+    assert archive.claim(new)
+    assert archive.commit(new, START, turn(1)).number == 1
 
 
 @pytest.mark.parametrize("archive", ["sqlite", "postgresql"], indirect=True)
