@@ -39,6 +39,7 @@ from ..nodes.turn.state import (
 from ..nodes.turn.turn import read_state
 from .entry import entered
 from .hand_over import leaving
+from .spare import complete
 
 _NODES: Mapping[Callable[..., dict[str, Any]], Callable[..., Any] | None] = {
     begin_turn: None,
@@ -248,6 +249,8 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
             return
         saver, place = self._place(config)
         found = saver.get_tuple(place) if saver else None
+        if saver and found is None and complete(saver, place["configurable"]["thread_id"]):
+            found = saver.get_tuple(place)
         given, named = entered(input, found, self._parts, place, kwargs.get("context"))
         named = merge_configs(config, named)
         for chunk in super().stream(given, named, **self._keys(kwargs, inside=False)):
@@ -264,6 +267,9 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         if not inside:
             saver, place = self._place(config)
             found = await saver.aget_tuple(place) if saver else None
+            thread = place["configurable"].get("thread_id", "")
+            if saver and found is None and await asyncio.to_thread(complete, saver, thread):
+                found = await saver.aget_tuple(place)
             read = partial(entered, input, found, self._parts, place, kwargs.get("context"))
             given, named = await asyncio.to_thread(read)
             named = merge_configs(config, named)

@@ -47,6 +47,7 @@ from ..build import MemoryGraph, Node
 from ..entry import is_of_another
 from ..middleware import EbbtideMiddleware
 from ..models import UnknownModel
+from ..spare import complete, implements
 
 _log = logging.getLogger("ebbtide.calls")
 
@@ -186,11 +187,6 @@ def _settle(saver: BaseCheckpointSaver[Any], config: RunnableConfig, node: str) 
     checkpoint: Checkpoint = {**found.checkpoint, "versions_seen": seen}
     root = {key: found.config["configurable"][key] for key in ("thread_id", "checkpoint_ns")}
     saver.put(found.parent_config or {"configurable": root}, checkpoint, found.metadata, {})
-
-
-def implements(saver: BaseCheckpointSaver[Any], name: str) -> bool:
-    """Tell whether a checkpointer has a method that LangGraph's base class only declares."""
-    return getattr(type(saver), name) is not getattr(BaseCheckpointSaver, name)
 
 
 def place_of(agent: Agent) -> Place:
@@ -379,10 +375,12 @@ def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> T
         raise SettingsError("the agent has no checkpointer, so it has no threads: give it one")
     if place.saver is None:
         raise SettingsError("the checkpointer is that of a graph around the agent: pass that graph")
-    _chosen(config)
+    thread_id = str(_chosen(config)["thread_id"])
     # During a turn the agent's own state is newer than that of the graph around it.
     try:
         snapshot = outer = agent.get_state(config, subgraphs=bool(place.path))
+        if outer.created_at is None and complete(place.saver, thread_id):
+            snapshot = outer = agent.get_state(config, subgraphs=bool(place.path))
     except asyncio.InvalidStateError as error:  # of an asynchronous checkpointer
         raise CommandError(
             "inside a running event loop use the command's asynchronous form: atranscript for "

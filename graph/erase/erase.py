@@ -37,7 +37,8 @@ from ..commands.threads import (
     thread_at,
     tip_named,
 )
-from .checkpoints import Saver, complete, delete_threads, reclaim, replace_all
+from ..spare import Saver, complete
+from .checkpoints import delete_threads, reclaim, replace_all
 
 _log = logging.getLogger("ebbtide.summary")
 
@@ -222,8 +223,10 @@ def _delete_checkpoints(
     saver, owned, not_erased = place.saver, list[str](), list[str]()
     own = {session.thread for session in sessions if not session.namespace}
     for thread in threads if saver else ():
-        complete(saver, thread)
-        snapshot = place.graph.get_state({"configurable": {"thread_id": thread}})
+        config: RunnableConfig = {"configurable": {"thread_id": thread}}
+        snapshot = place.graph.get_state(config)
+        if snapshot.created_at is None and complete(saver, thread):
+            snapshot = place.graph.get_state(config)
         if snapshot.created_at is None:
             if thread in own:
                 not_erased.append(
@@ -280,7 +283,6 @@ def _thread_to_erase(place: Place, config: RunnableConfig) -> Thread:
     Raises `SessionNotFoundError` without a session, `SettingsError` for one of a larger graph.
     """
     if place.saver:
-        complete(place.saver, str(config["configurable"]["thread_id"]))
         thread = resting(place.graph, config)
     else:
         thread = place.thread(config, StateSnapshot({}, (), config, None, None, None, (), ()), None)
