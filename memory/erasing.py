@@ -62,7 +62,7 @@ class Deleted:
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """What the memory after a turn has from the erased one.
+    """What the memory after a turn has from erased ones.
 
     `texts` are goals, constraints and summaries, each with its effort; `fields` are those of the
     state block. The log of each effort in `logs` has the turn, or a result that repeated its texts.
@@ -72,21 +72,18 @@ class Carried:
     fields: frozenset[tuple[str, str]] = frozenset()
     logs: frozenset[str] = frozenset()
 
-    def with_leftovers(
-        self, anchor: Mapping[str, str], turn: StoredTurn, before: Mapping[str, str]
-    ) -> "Carried":
-        """Return it with the fields of a turn's state block that no turn of its past wrote.
+    def __or__(self, other: "Carried") -> "Carried":
+        """Return what both have."""
+        return Carried(self.texts | other.texts, self.fields | other.fields, self.logs | other.logs)
 
-        They are what a run took along from a checkpoint that was not erased yet.
-        """
-        own = (event["anchor"].items() for event in turn.events if "anchor" in event)
-        fields = {*anchor.items()}.difference(before.items(), *own)
-        return replace(self, fields=self.fields | fields)
+    def remaining(self, anchor: Mapping[str, str]) -> dict[str, str]:
+        """Return the fields of a later state block that are not from erased turns."""
+        return {name: text for name, text in anchor.items() if (name, text) not in self.fields}
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The turn that is to be erased, or a command that goes with it.
+    """A turn that is to be erased, or a command that goes with it.
 
     `before` has the efforts that it changed, and `anchor` the state block, as they were before it.
     """
@@ -95,20 +92,13 @@ class Target:
     before: Mapping[str, Effort] = field(default_factory=dict)
     anchor: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def erased(self) -> bool:
-        """Whether it is a tombstone already."""
-        return self.turn.status == "erased"
-
     def carried(self) -> Carried:
         """Return what the memory right after the turn has from it."""
         texts, fields = set[tuple[str, str]](), set[tuple[str, str]]()
-        if self.erased:
-            return Carried()
         for event in self.turn.events:
             name = event.get("effort", "")
-            own = [key for key in _text_fields(event) if self._is_new(event, key)]
-            texts |= {(name, text) for key in own for text in _leaves(self._new(event, key))}
+            added = [self._added(event, key) for key in _text_fields(event)]
+            texts |= {(name, text) for text in _leaves(added)}
             fields |= event.get("anchor", {}).items() - self.anchor.items()
         logs = {*self.turn.efforts, *(name for name, _ in texts if name)}
         return Carried(frozenset(texts), frozenset(fields), frozenset(logs))
@@ -117,12 +107,12 @@ class Target:
         """Return the turn, or a command, without its texts: place and names of efforts stay."""
         events: list[Event] = []
         for event in self.turn.events:
-            written = _SUMMARY if event["type"] == "concluded" else frozenset[str]()
-            fields = _text_fields(event)
-            after = _emptied(event, {k for k in fields if k in written or self._is_new(event, k)})
-            if "constraints" in fields:
-                new = self._new(event, "constraints")
-                after["constraints"] = [one for one in event["constraints"] if one not in new]
+            added = {key: [*_leaves(self._added(event, key))] for key in _text_fields(event)}
+            written = _SUMMARY & added.keys() if event["type"] == "concluded" else set[str]()
+            after = _emptied(event, {key for key in added if added[key]} | written)
+            if "constraints" in added:
+                kept = [one for one in event["constraints"] if one not in added["constraints"]]
+                after["constraints"] = kept
             if "anchor" in event:
                 after["anchor"] = dict(event["anchor"].items() & self.anchor.items())
             if "words" in event:
@@ -131,54 +121,42 @@ class Target:
         status: Status = "command" if self.turn.status == "command" else "erased"
         return replace(self.turn, messages=(), events=tuple(events), status=status)
 
-    def without(self, turn: StoredTurn, carried: Carried) -> tuple[StoredTurn, Carried]:
-        """Return a later turn without what it has from the turn, and what is carried on."""
-        has_turn = any(map(self._is_recalled, turn.messages))
-        while True:
-            if has_turn:
-                carried = replace(carried, logs=carried.logs | {*turn.efforts})
-            texts = frozenset[tuple[str, str]]().union(
-                *(_texts_from_turn(event, carried) for event in turn.events)
-            )
-            carried = replace(carried, texts=carried.texts | texts)
-            messages = tuple(_without_copies(message, carried) for message in turn.messages)
-            if has_turn or messages == turn.messages:
-                break
-            has_turn = True  # a result repeats such a text, and may be summarised itself
-        events = tuple(self._without(event, carried) for event in turn.events)
-        return replace(turn, messages=messages, events=events), carried
-
-    def _without(self, event: Event, carried: Carried) -> Event:
-        """Return a later event without what it has from the turn."""
-        name, fields = event.get("effort", ""), _text_fields(event)
-        texts = {text for effort, text in carried.texts if effort == name}
-        after = _emptied(event, {key for key in fields if texts.intersection(_leaves(event[key]))})
-        if "constraints" in fields:
-            after["constraints"] = [one for one in event["constraints"] if one not in texts]
-        if "anchor" in event:
-            after["anchor"] = self.remaining(event["anchor"], carried)
-        return after
-
-    def remaining(self, anchor: Mapping[str, str], carried: Carried) -> dict[str, str]:
-        """Return the fields of a later state block that are not the turn's."""
-        return {name: text for name, text in anchor.items() if (name, text) not in carried.fields}
-
-    def _new(self, event: Event, key: str) -> Any:
+    def _added(self, event: Event, key: str) -> Any:
         """Return what the turn added to a field of an effort: of constraints each by itself."""
-        earlier = self.before.get(event.get("effort", ""))
-        if key != "constraints" or earlier is None:
-            return event[key]
-        return [one for one in event[key] if one not in earlier.constraints]
+        earlier = getattr(self.before.get(event.get("effort", "")), key, None)
+        if key == "constraints":
+            return [one for one in event[key] if one not in (earlier or ())]
+        return () if [*_leaves(event[key])] == [*_leaves(earlier)] else event[key]
 
-    def _is_new(self, event: Event, key: str) -> bool:
-        """Tell whether a field of an event differs from what the effort had before the turn."""
-        earlier = self.before.get(event.get("effort", ""))
-        return [*_leaves(event[key])] != [*_leaves(getattr(earlier, key, None))]
 
-    def _is_recalled(self, message: BaseMessage) -> bool:
-        """Tell whether a tool's result quotes the turn by reference."""
-        quotes = recalled(message)
-        return any(not one.session and one.turn == self.turn.number for one in quotes)
+def without(turn: StoredTurn, carried: Carried, erased: int) -> tuple[StoredTurn, Carried]:
+    """Return a later turn without what it has from erased ones, and what is carried on.
+
+    `erased` is the number of these. A result that quotes one by reference makes the log of the turn
+    one that has it.
+    """
+    quotes = (one for message in turn.messages for one in recalled(message))
+    has_turn = any(not one.session and one.turn == erased for one in quotes)
+    while True:
+        if has_turn:
+            carried = replace(carried, logs=carried.logs | {*turn.efforts})
+        texts = (_texts_from_turn(event, carried) for event in turn.events)
+        carried = replace(carried, texts=carried.texts.union(*texts))
+        messages = tuple(_without_copies(message, carried) for message in turn.messages)
+        if has_turn or messages == turn.messages:
+            break
+        has_turn = True  # a result repeats such a text, and may be summarised itself
+    events: list[Event] = []
+    for event in turn.events:
+        name, fields = event.get("effort", ""), _text_fields(event)
+        own = {text for effort, text in carried.texts if effort == name}
+        after = _emptied(event, {key for key in fields if own.intersection(_leaves(event[key]))})
+        if "constraints" in fields:
+            after["constraints"] = [one for one in event["constraints"] if one not in own]
+        if "anchor" in event:
+            after["anchor"] = carried.remaining(event["anchor"])
+        events.append(after)
+    return replace(turn, messages=messages, events=tuple(events)), carried
 
 
 def quoted_by(erased: Iterable[StoredTurn], turns: Iterable[StoredTurn]) -> Iterator[Tip]:

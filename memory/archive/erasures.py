@@ -1,7 +1,7 @@
 """A session with all its branches: notes in it, and erasing of turns."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Table, bindparam, delete, insert, select, upd
 
 from ..compressions import Compression, as_data, from_data
 from ..efforts import Effort
-from ..erasing import Carried, Erased, Target, quoted_by
+from ..erasing import Carried, Erased, Target, quoted_by, without
 from ..errors import TipNotFoundError, TurnNotFoundError
 from ..names import qualified
 from ..search.passages import passages
@@ -131,26 +131,40 @@ class Scope:
         asked = self.past(tip).of_turn(turn, turns.c.hash, turns.c.origin)
         if asked is None:
             raise TurnNotFoundError(turn, tip.turn)
-        root, rows, stored_turns = asked.origin or asked.hash, list[Any](), dict[str, StoredTurn]()
-        for (
-            row
-        ) in self.turns():  # edits and copies have its root, commands go with what they follow
-            follows = row.parent in stored_turns or (turn == 1 and row.turn == 0)
-            if root in {row.hash, row.origin} or (row.status == "command" and follows):
-                rows.append(row)
-                stored_turns[row.hash] = turn_of(row)
-        targets = [_target(self, stored) for stored in stored_turns.values()]
+        gone, reached = self._lineage(asked.origin or asked.hash, turn)
+        rows, erased = list[Any](), list[StoredTurn]()
+        carried, anchors = dict[str, Carried](), dict[str, dict[str, str]]()
+        places = dict[tuple[int, int], Carried]()
         self.count_rewritten()
-        efforts, having = set[str](), set[int]()
-        for target in reversed(targets):  # what a command has from the turn goes with the turn
-            reached = _bury(self, target)
-            _empty_compressions(self, target, reached)
-            efforts |= {name for carried in reached.values() for name in carried.logs}
-            having |= {run for run, _ in reached}
+        for row in self._in_order(reached):
+            stored, block = turn_of(row), anchor_of(row)
+            before = carried.get(row.parent, Carried())
+            after, has = without(stored, before, turn)
+            if row.hash in gone:
+                rows.append(row)
+                erased.append(stored)
+                if stored.status != "erased":
+                    target = _target(self, stored)
+                    after, has = without(target.tombstone(), before, turn)
+                    has |= target.carried()
+            if after != stored:
+                _put(self, row, stored, after)
+            left = has.remaining(block)
+            if row.parent in anchors and any(one.status == "erased" for one in erased):
+                # What no turn wrote came back with a state that was not erased yet.
+                own = (event["anchor"].items() for event in after.events if "anchor" in event)
+                said = {*anchors[row.parent].items()}.union(*own)
+                left = dict(one for one in left.items() if one in said)
+            if row.block == row.id and left != block:  # else it is its parent's
+                emptied = update(blocks).where(blocks.c.id == row.block)
+                self.connection.execute(emptied.values(anchor=zipped_json(left)))
+            anchors[row.hash] = left
+            carried[row.hash] = places[row.run, row.place] = has
+        _empty_compressions(self, turn, places)
         facts.forget(
             self.connection,
             self.row.user,
-            fact_rows.c.hash.in_(stored_turns),
+            fact_rows.c.hash.in_(gone),
             index.among(fact_rows.c.session, self.sessions),
         )
         attachments.forget(
@@ -161,12 +175,41 @@ class Scope:
         )
         parts.forget(self.connection, self.row.user, self.session, rows)
         to_sweep(self.connection)
-        stale, elsewhere = _stale(self, efforts), _elsewhere(self, having)
-        events = (event for stored in stored_turns.values() for event in stored.events)
+        stale = _stale(self, frozenset[str]().union(*(has.logs for has in places.values())))
+        events = (event for stored in erased for event in stored.events)
         opened = dict.fromkeys(event["effort"] for event in events if event["type"] == "opened")
-        quoting = {*quoted_by(stored_turns.values(), map(turn_of, self.turns()))}
+        quoting = {*quoted_by(erased, map(turn_of, self.turns()))}
         quoted = tuple(sorted(quoting, key=attrgetter("turn", "id")))
+        elsewhere = _elsewhere(self, {run for run, _ in places})
         return Erased(turn, asked.hash, quoted, stale, tuple(opened), elsewhere)
+
+    def _lineage(self, root: str, turn: int) -> tuple[set[str], list[int]]:
+        """Return the hashes of what goes with a turn, and the rows of these and of what follows.
+
+        What goes are its edited forms, its copies, the commands that follow one of these, and with
+        the first turn those before it. A row comes after its parent, though that may be of another
+        session.
+        """
+        columns = (turns.c.id, turns.c.hash, turns.c.parent, turns.c.origin, turns.c.status)
+        own = index.among(turns.c.session, self.sessions)
+        query = select(*columns, turns.c.turn).where(own).order_by(turns.c.place, turns.c.id)
+        gone, reached, ids = set[str](), set[str](), list[int]()
+        for row in self.connection.execute(query):
+            follows = row.parent in gone or (turn == 1 and row.turn == 0)
+            if root in {row.hash, row.origin} or (row.status == "command" and follows):
+                gone.add(row.hash)
+            if row.hash in gone or row.parent in reached:
+                reached.add(row.hash)
+                ids.append(row.id)
+        return gone, ids
+
+    def _in_order(self, ids: Sequence[int]) -> Iterator[Any]:
+        """Yield the rows of turns in the order of their ids here."""
+        for at in range(0, len(ids), _CHUNK):
+            some = ids[at : at + _CHUNK]
+            query = select(*_COLUMNS).where(index.among(turns.c.id, some))
+            rows = {row.id: row for row in self.connection.execute(query)}
+            yield from map(rows.__getitem__, some)
 
     def resummarise(self, tip: Tip, effort: Effort) -> None:
         """Store a rewritten summary; see `Archive.resummarised`."""
@@ -239,45 +282,6 @@ def _target(scope: Scope, turn: StoredTurn) -> Target:
     return Target(turn, efforts, anchor_of(parent))
 
 
-def _bury(scope: Scope, target: Target) -> dict[tuple[int, int], Carried]:
-    """Replace the turn by a tombstone, and clear the turns after it of what they have from it.
-
-    Return by run and place what each of them carried. A turn of a copied thread may precede one of
-    a session that is read before it, so all are read once for each session.
-    """
-    buried, reached = target.turn.id, dict[tuple[int, int], Carried]()
-    carried, anchors = {buried: target.carried()}, dict[str, dict[str, str]]()
-    for _ in scope.sessions:
-        for row in scope.turns():
-            origin = buried if row.hash == buried else row.parent
-            if origin not in carried or (row.run, row.place) in reached:
-                continue
-            turn, before = turn_of(row), carried[origin]
-            if row.hash != buried:
-                after, before = target.without(turn, before)
-            else:
-                after = turn if target.erased else target.tombstone()
-            if after != turn:
-                _put(scope, row, turn, after)
-            if row.block == row.id:  # else it is its parent's
-                anchor = anchor_of(row)
-                if target.erased and row.hash != buried:
-                    before = before.with_leftovers(anchor, turn, anchors[origin])
-                anchors[row.hash] = _emptied_block(scope, row, target.remaining(anchor, before))
-            else:
-                anchors[row.hash] = anchors.get(origin, {**target.anchor}) if row.block else {}
-            carried[row.hash] = reached[row.run, row.place] = before
-    return reached
-
-
-def _emptied_block(scope: Scope, row: Any, left: dict[str, str]) -> dict[str, str]:
-    """Overwrite the state block that a row wrote with what is left of it, and return that."""
-    if left != anchor_of(row):
-        own = update(blocks).where(blocks.c.id == row.block)
-        scope.connection.execute(own.values(anchor=zipped_json(left)))
-    return left
-
-
 def _put(scope: Scope, row: Any, before: StoredTurn, after: StoredTurn) -> None:
     """Overwrite a turn with one that lost text, and index that one for search."""
     connection = scope.connection
@@ -335,10 +339,10 @@ def _stale(scope: Scope, efforts: Iterable[str]) -> tuple[str, ...]:
 
 
 def _empty_compressions(
-    scope: Scope, target: Target, reached: Mapping[tuple[int, int], Carried]
+    scope: Scope, turn: int, reached: Mapping[tuple[int, int], Carried]
 ) -> None:
     """Empty compressions of logs that have the turn, and delete the logs of their making."""
-    connection, turn = scope.connection, target.turn.number
+    connection = scope.connection
     for row in scope.rows(compressions, "place"):
         carried = reached.get((row.run, row.place), Carried())
         compression = from_data(json.loads(unzipped(row.made)))

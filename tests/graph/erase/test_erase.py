@@ -464,7 +464,9 @@ def test_anchor_loses_what_the_turn_wrote(tmp_path: Path) -> None:
 AGAIN = f"Yes.\n{START}\nGoal: go on\nContext: swordfish\n{END}"
 
 
-@pytest.mark.parametrize(("again", "kept"), [("Yes.", {}), (AGAIN, {"Goal": "go on"})])
+@pytest.mark.parametrize(
+    ("again", "kept"), [("Yes.", {}), (AGAIN, {"Goal": "go on", "Context": "swordfish"})]
+)
 def test_anchor_that_came_back_is_erased_again(
     tmp_path: Path, again: str, kept: dict[str, str]
 ) -> None:
