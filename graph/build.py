@@ -37,9 +37,9 @@ from ..nodes.turn.state import (
     repacked,
 )
 from ..nodes.turn.turn import read_state
+from .checkpoints import complete
 from .entry import entered
 from .hand_over import leaving
-from .spare import complete
 
 _NODES: Mapping[Callable[..., dict[str, Any]], Callable[..., Any] | None] = {
     begin_turn: None,

@@ -6,7 +6,7 @@ branch. Other turns that say the same themselves are reported and stay.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from langchain_core.messages import BaseMessage
@@ -81,52 +81,42 @@ class Carried:
         return {name: text for name, text in anchor.items() if (name, text) not in self.fields}
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A turn that is to be erased, or a command that goes with it.
+def buried(
+    turn: StoredTurn, efforts: Mapping[str, Effort], anchor: Mapping[str, str]
+) -> tuple[StoredTurn, Carried]:
+    """Return a turn, or a command, without its texts, and what the memory after it has from it.
 
-    `before` has the efforts that it changed, and `anchor` the state block, as they were before it.
+    Its place and names of efforts stay. `efforts` are those that it changed, and `anchor` is the
+    state block, as they were before it.
     """
+    events, texts, fields = list[Event](), set[tuple[str, str]](), set[tuple[str, str]]()
+    for event in turn.events:
+        name = event.get("effort", "")
+        added = {key: _added(event, key, efforts.get(name)) for key in _text_fields(event)}
+        texts |= {(name, text) for new in added.values() for text in new}
+        written = _SUMMARY & added.keys() if event["type"] == "concluded" else set[str]()
+        after = _emptied(event, {key for key in added if added[key]} | written)
+        if "constraints" in added:
+            kept = [one for one in event["constraints"] if one not in added["constraints"]]
+            after["constraints"] = kept
+        if "anchor" in event:
+            fields |= event["anchor"].items() - anchor.items()
+            after["anchor"] = dict(event["anchor"].items() & anchor.items())
+        if "words" in event:
+            after["words"] = []
+        events.append(after)
+    status: Status = "command" if turn.status == "command" else "erased"
+    logs = {*turn.efforts, *(name for name, _ in texts if name)}
+    has = Carried(frozenset(texts), frozenset(fields), frozenset(logs))
+    return replace(turn, messages=(), events=tuple(events), status=status), has
 
-    turn: StoredTurn
-    before: Mapping[str, Effort] = field(default_factory=dict)
-    anchor: Mapping[str, str] = field(default_factory=dict)
 
-    def carried(self) -> Carried:
-        """Return what the memory right after the turn has from it."""
-        texts, fields = set[tuple[str, str]](), set[tuple[str, str]]()
-        for event in self.turn.events:
-            name = event.get("effort", "")
-            added = [self._added(event, key) for key in _text_fields(event)]
-            texts |= {(name, text) for text in _leaves(added)}
-            fields |= event.get("anchor", {}).items() - self.anchor.items()
-        logs = {*self.turn.efforts, *(name for name, _ in texts if name)}
-        return Carried(frozenset(texts), frozenset(fields), frozenset(logs))
-
-    def tombstone(self) -> StoredTurn:
-        """Return the turn, or a command, without its texts: place and names of efforts stay."""
-        events: list[Event] = []
-        for event in self.turn.events:
-            added = {key: [*_leaves(self._added(event, key))] for key in _text_fields(event)}
-            written = _SUMMARY & added.keys() if event["type"] == "concluded" else set[str]()
-            after = _emptied(event, {key for key in added if added[key]} | written)
-            if "constraints" in added:
-                kept = [one for one in event["constraints"] if one not in added["constraints"]]
-                after["constraints"] = kept
-            if "anchor" in event:
-                after["anchor"] = dict(event["anchor"].items() & self.anchor.items())
-            if "words" in event:
-                after["words"] = []
-            events.append(after)
-        status: Status = "command" if self.turn.status == "command" else "erased"
-        return replace(self.turn, messages=(), events=tuple(events), status=status)
-
-    def _added(self, event: Event, key: str) -> Any:
-        """Return what the turn added to a field of an effort: of constraints each by itself."""
-        earlier = getattr(self.before.get(event.get("effort", "")), key, None)
-        if key == "constraints":
-            return [one for one in event[key] if one not in (earlier or ())]
-        return () if [*_leaves(event[key])] == [*_leaves(earlier)] else event[key]
+def _added(event: Event, key: str, before: Effort | None) -> list[str]:
+    """Return what a turn added to a field of an effort: of constraints each by itself."""
+    earlier, now = [*_leaves(getattr(before, key, None))], [*_leaves(event[key])]
+    if key == "constraints":
+        return [one for one in now if one not in earlier]
+    return [] if now == earlier else now
 
 
 def without(turn: StoredTurn, carried: Carried, erased: int) -> tuple[StoredTurn, Carried]:

@@ -26,7 +26,7 @@ from ...nodes.turn.commits import commit_arrival, state_at
 from ...nodes.turn.state import repacked, updated
 from ...nodes.turn.updates import tip_of
 from ...prompts.loader import render
-from ..spare import implements
+from ..checkpoints import implements
 from .look import next_context
 from .registry import command
 from .threads import (

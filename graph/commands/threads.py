@@ -44,10 +44,10 @@ from ...nodes.turn.state import AgentState, TurnState, repacked, unpacked
 from ...nodes.turn.updates import is_running, tip_of
 from ...nodes.turn.well_typed import well_typed
 from ..build import MemoryGraph, Node
+from ..checkpoints import complete, implements
 from ..entry import is_of_another
 from ..middleware import EbbtideMiddleware
 from ..models import UnknownModel
-from ..spare import complete, implements
 
 _log = logging.getLogger("ebbtide.calls")
 

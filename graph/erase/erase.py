@@ -26,6 +26,7 @@ from ...nodes.turn.langchain_messages import stored_messages
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.state import AgentState, TurnState, repacked, unpacked, updated
 from ...nodes.turn.updates import tip_of
+from ..checkpoints import Saver, complete, delete_threads, reclaim, replace_all
 from ..commands.registry import Action, command
 from ..commands.threads import (
     Agent,
@@ -37,8 +38,6 @@ from ..commands.threads import (
     thread_at,
     tip_named,
 )
-from ..spare import Saver, complete
-from .checkpoints import delete_threads, reclaim, replace_all
 
 _log = logging.getLogger("ebbtide.summary")
 
@@ -311,7 +310,13 @@ def _replace_checkpoints(thread: Thread, saver: Saver, turn: int) -> tuple[str, 
     foreign = {key: value for key, value in values.items() if key not in _OWN_KEYS}
     values = {**foreign, **repacked({**state, **window}, parts)}
     parts.archive.reseed(session, thread.tip)
-    not_erased = replace_all(place, saver, config, values)
+
+    def seed(thread_id: str) -> None:
+        chosen = {**config["configurable"], "thread_id": thread_id}
+        place.seed({**config, "configurable": chosen}, values)
+
+    thread_id = str(config["configurable"]["thread_id"])
+    not_erased = replace_all(saver, thread_id, place.path, seed)
     # Without memory and messages, only the reseeding tells where the thread continues.
     if place.has_memory or values["messages"]:
         parts.archive.reseed(session, None)

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Table, bindparam, delete, insert, select, upd
 
 from ..compressions import Compression, as_data, from_data
 from ..efforts import Effort
-from ..erasing import Carried, Erased, Target, quoted_by, without
+from ..erasing import Carried, Erased, buried, quoted_by, without
 from ..errors import TipNotFoundError, TurnNotFoundError
 from ..names import qualified
 from ..search.passages import passages
@@ -97,8 +97,8 @@ class Scope:
         return [*self.connection.execute(query.order_by(table.c[order]))]
 
     def logged(self) -> list[Any]:
-        """Return the session's log of extractions."""
-        own = extractions.c.session == self.row.id
+        """Return the log of extractions of the sessions."""
+        own = index.among(extractions.c.session, self.sessions)
         return [*self.connection.execute(select(extractions).where(own).order_by(extractions.c.id))]
 
     def note(self, **values: Any) -> None:
@@ -144,9 +144,9 @@ class Scope:
                 rows.append(row)
                 erased.append(stored)
                 if stored.status != "erased":
-                    target = _target(self, stored)
-                    after, has = without(target.tombstone(), before, turn)
-                    has |= target.carried()
+                    tombstone, given = buried(stored, *self._before(stored))
+                    after, has = without(tombstone, before, turn)
+                    has |= given
             if after != stored:
                 _put(self, row, stored, after)
             left = has.remaining(block)
@@ -180,7 +180,7 @@ class Scope:
         opened = dict.fromkeys(event["effort"] for event in events if event["type"] == "opened")
         quoting = {*quoted_by(erased, map(turn_of, self.turns()))}
         quoted = tuple(sorted(quoting, key=attrgetter("turn", "id")))
-        elsewhere = _elsewhere(self, {run for run, _ in places})
+        elsewhere = self._elsewhere({run for run, _ in places})
         return Erased(turn, asked.hash, quoted, stale, tuple(opened), elsewhere)
 
     def _lineage(self, root: str, turn: int) -> tuple[set[str], list[int]]:
@@ -210,6 +210,21 @@ class Scope:
             query = select(*_COLUMNS).where(index.among(turns.c.id, some))
             rows = {row.id: row for row in self.connection.execute(query)}
             yield from map(rows.__getitem__, some)
+
+    def _before(self, turn: StoredTurn) -> tuple[dict[str, Effort], dict[str, str]]:
+        """Return the efforts that a turn changed, and the state block, as they were before it."""
+        past = self.past(Tip(turn.number - (turn.status != "command"), turn.parent))
+        of_parent = turns.c.hash == turn.parent, index.among(turns.c.session, self.sessions)
+        parent = self.connection.execute(select(ANCHOR).where(*of_parent)).first()
+        rows = past.changes([event["effort"] for event in turn.events if "effort" in event])
+        return {name: effort_of(row) for name, row in rows.items()}, anchor_of(parent)
+
+    def _elsewhere(self, reached: Iterable[int]) -> tuple[Session, ...]:
+        """Return the other sessions that have the erased turn, by the runs that lead to it."""
+        having = select(runs.c.session).where(index.among(runs.c.id, reached))
+        shown = sessions.c.id.in_(having), sessions.c.id != self.row.id, ~sessions.c.hidden
+        rows = self.connection.execute(select(sessions).where(*shown).order_by(sessions.c.id))
+        return tuple(Session(self.session.user, row.thread, row.namespace) for row in rows)
 
     def resummarise(self, tip: Tip, effort: Effort) -> None:
         """Store a rewritten summary; see `Archive.resummarised`."""
@@ -272,16 +287,6 @@ def to_sweep(connection: Connection) -> None:
     connection.execute(update(version).values(sweep=version.c.sweep + 1))
 
 
-def _target(scope: Scope, turn: StoredTurn) -> Target:
-    """Return the turn to erase with what its erasure must know of the turn before it."""
-    past = scope.past(Tip(turn.number - (turn.status != "command"), turn.parent))
-    of_parent = turns.c.hash == turn.parent, index.among(turns.c.session, scope.sessions)
-    parent = scope.connection.execute(select(ANCHOR).where(*of_parent)).first()
-    rows = past.changes([event["effort"] for event in turn.events if "effort" in event])
-    efforts = {name: effort_of(row) for name, row in rows.items()}
-    return Target(turn, efforts, anchor_of(parent))
-
-
 def _put(scope: Scope, row: Any, before: StoredTurn, after: StoredTurn) -> None:
     """Overwrite a turn with one that lost text, and index that one for search."""
     connection = scope.connection
@@ -311,15 +316,6 @@ def unpost(scope: Scope, turn: int, stored: StoredTurn) -> None:
     terms = index.postings(passages(stored.messages), index.preset(stored))
     index.remove_terms(connection, said, of, terms)
     index.remove_terms(connection, headed, of, index.headings(stored))
-
-
-def _elsewhere(scope: Scope, reached: Iterable[int]) -> tuple[Session, ...]:
-    """Return the other sessions that have the erased turn, by the runs that lead to it."""
-    having = select(runs.c.session).where(index.among(runs.c.id, reached))
-    others = sessions.c.id.in_(having), sessions.c.id != scope.row.id
-    shown = *others, ~sessions.c.hidden
-    rows = scope.connection.execute(select(sessions).where(*shown).order_by(sessions.c.id))
-    return tuple(Session(scope.session.user, row.thread, row.namespace) for row in rows)
 
 
 def _stale(scope: Scope, efforts: Iterable[str]) -> tuple[str, ...]:

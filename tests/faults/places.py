@@ -5,6 +5,7 @@ the same rows, and it can count what is done there, so that a process dies at an
 given number.
 """
 
+import json
 import os
 import shutil
 import signal
@@ -252,7 +253,7 @@ class Place:
             f"{path.relative_to(self.root)}: {text}"
             for text in texts
             for path, data in found.items()
-            if text.encode() in data
+            if text.encode() in data or json.dumps(text)[1:-1].encode() in data
         ]
 
     def _keys(self, stems: Iterable[str]) -> list[str]:

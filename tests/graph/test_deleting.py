@@ -6,11 +6,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import MessagesState, StateGraph
 
@@ -19,15 +17,12 @@ from ebbtide import (
     DiskArchive,
     SessionNotFoundError,
     SqlArchive,
-    adelete_session,
-    adelete_user,
     delete_session,
     delete_user,
 )
 from ebbtide.memory.archive.memories import SqlAttention
 from ebbtide.memory.turn import Session
 from tests.agents import Talk, talk
-from tests.databases import Database, Server
 from tests.doubles import Keeping, call
 from tests.zipped import revealed
 
@@ -77,136 +72,14 @@ def on_files(folder: Path) -> Iterator[Talk]:
     chat.archive.close()
 
 
-@contextmanager
-def on_postgres(folder: Path, database: Database) -> Iterator[Talk]:
-    """Keep archive and checkpoints in PostgreSQL."""
-    with PostgresSaver.from_conn_string(database.uri) as saver, SqlArchive(database.url) as archive:
-        saver.setup()
-        yield lived(folder, saver, archive)
-
-
 async def session(agent: Any) -> Any:
     """Delete Ann's session."""
     return delete_session(agent, of("ann", "one"))
 
 
-async def session_async(agent: Any) -> Any:
-    """Delete Ann's session from an event loop."""
-    return await adelete_session(agent, of("ann", "one"))
-
-
 async def user(agent: Any) -> Any:
     """Delete all of Ann."""
     return delete_user(agent, "ann")
-
-
-async def user_async(agent: Any) -> Any:
-    """Delete all of Ann from an event loop."""
-    return await adelete_user(agent, "ann")
-
-
-DELETING = pytest.mark.parametrize("deleting", [session, session_async, user, user_async])
-
-
-@DELETING
-async def test_nothing_is_left_in_files(tmp_path: Path, deleting: Any) -> None:
-    """No byte of it stands in the files of archive and checkpoints, WAL included."""
-    with on_files(tmp_path) as chat:
-        before = traces(tmp_path)
-
-        report = await deleting(chat.agent)
-
-        left = traces(tmp_path)
-        history = [*chat.agent.get_state_history(of("ann", "one"))]
-    assert {name.split(".")[0] for name in before} == {"ebbtide", "checkpoints"}
-    assert (left, history) == ([], [])
-    assert (report.sessions, report.not_erased) == ((ANN,), ())
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("deleting", [session_async, user])
-async def test_nothing_is_left_in_postgres(
-    tmp_path: Path, database: Database, deleting: Any
-) -> None:
-    """No row of any table holds it, and what both databases keep all the same is said."""
-    with on_postgres(tmp_path, database) as chat:
-        before = database.holding(SECRETS)
-
-        report = await deleting(chat.agent)
-
-        left = [line for line in database.holding(SECRETS) if not line.startswith("samples of")]
-    assert {line.rpartition(": ")[2] for line in before} == {*SECRETS}
-    assert left == []
-    assert report.sessions == (ANN,)
-    kept = "PostgreSQL keeps them in its files until `VACUUM FULL`, and in its write-ahead log"
-    archive, checkpoints, samples = report.not_erased
-    assert archive.startswith("deleted rows of the archive 'postgresql")
-    assert checkpoints.startswith("deleted rows of the checkpoints of PostgresSaver")
-    assert (kept in archive, kept in checkpoints, "until `ANALYZE`" in samples) == (True,) * 3
-
-
-@pytest.mark.thorough
-def test_what_postgres_keeps_is_true(tmp_path: Path, postgres: Server, database: Database) -> None:
-    """No file of its tables has the text after `VACUUM FULL`, and its log still has it."""
-    folder = Path(str(postgres.running.pgdata))
-    with on_postgres(tmp_path, database) as chat:
-        delete_user(chat.agent, "ann")
-
-    database.run("VACUUM FULL", "CHECKPOINT", "CHECKPOINT")
-    with psycopg.connect(database.uri) as connection:
-        query = "SELECT oid FROM pg_database WHERE datname = current_database()"
-        (oid,) = connection.execute(query).fetchone() or (None,)
-
-    assert traces(folder / "base" / str(oid)) == []
-    assert traces(folder / "pg_wal") != []
-
-
-@pytest.mark.parametrize("deleting", [session, user])
-async def test_no_later_session_knows_of_it(tmp_path: Path, deleting: Any) -> None:
-    """Nothing is surfaced, found or expanded in the user's next session."""
-    with on_files(tmp_path) as chat:
-        chat.say("Hello.", of("ann", "two"))
-        shown = "\n".join(message.text for message in chat.last)
-
-        await deleting(chat.agent)
-
-        chat.model.answers = [
-            *["And so on."] * (len(chat.model.sent)),
-            call("search_efforts", query="vault blue lever"),
-            call("expand_effort", effort_id="one/vault"),
-            "Nothing.",
-        ]
-        chat.say("What of the vault?", of("ann", "three"))
-        results = [message.text for message in chat.last if message.type == "tool"]
-        context = "\n".join(message.text for message in chat.last)
-    assert SUMMARY in shown
-    assert not any(secret in context for secret in SECRETS)
-    assert "one/vault" not in results[0]
-    assert "error" in results[1].lower()
-
-
-@pytest.mark.parametrize("deleting", [session, user])
-async def test_other_users_keep_theirs(tmp_path: Path, deleting: Any) -> None:
-    """Bob's session stays, in the archive and in the checkpointer."""
-    with on_files(tmp_path) as chat:
-        chat.say("Bob's own.", of("bob", "two"))
-        before = [one.config for one in chat.agent.get_state_history(of("bob", "two"))]
-
-        await deleting(chat.agent)
-
-        assert [one.config for one in chat.agent.get_state_history(of("bob", "two"))] == before
-        assert chat.said(chat.say("And on.", of("bob", "two"))) == ["Bob's own.", "And on."]
-
-
-def test_other_sessions_of_the_user_stay(tmp_path: Path) -> None:
-    """Of the same user only the session that was named goes."""
-    with on_files(tmp_path) as chat:
-        state = chat.say("Another matter.", of("ann", "two"))
-
-        delete_session(chat.agent, of("ann", "one"))
-
-        assert chat.archive.sessions("ann") == (Session("ann", "two"),)
-        assert chat.said(state) == ["Another matter."]
 
 
 @pytest.mark.parametrize(
@@ -272,20 +145,6 @@ async def test_checkpoints_that_stay_are_named(tmp_path: Path, deleting: Any) ->
 
     assert report.not_erased == ("the checkpoints of 'one': Keeping cannot delete them",)
     assert chat.say("Where were we?", of("ann", "one"))["memory"]["banners"] != []
-
-
-@pytest.mark.parametrize("deleting", [session, user])
-async def test_a_reader_of_the_archive_is_named(tmp_path: Path, deleting: Any) -> None:
-    """If another connection keeps SQLite from reclaiming pages, the report says so."""
-    chat = lived(tmp_path, InMemorySaver(), DiskArchive(tmp_path / "archive", lock_timeout=0.1))
-    reader = sqlite3.connect(tmp_path / "archive" / "ebbtide.sqlite")
-    reader.execute("BEGIN")
-    reader.execute("SELECT count(*) FROM ebbtide_turns").fetchone()
-
-    report = await deleting(chat.agent)
-
-    reader.close()
-    assert ["another connection is reading it" in one for one in report.not_erased] == [True]
 
 
 class Stuck(InMemorySaver):

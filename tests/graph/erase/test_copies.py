@@ -8,7 +8,6 @@ from langchain_core.runnables import RunnableConfig
 
 from ebbtide import delete_session, erase, restore
 from ebbtide.graph.commands.threads import place_of
-from ebbtide.memory.turn import Session
 from tests.agents import THREAD, Talk
 from tests.graph.erase.test_erase import SECRETS, THANKS, WORDS, begun, traces
 
@@ -28,23 +27,6 @@ def copied(chat: Talk) -> None:
 def said_in(chat: Talk, config: RunnableConfig) -> list[str]:
     """Return what the user said in the turns of a thread that are not erased."""
     return chat.said(chat.agent.get_state(config).values)
-
-
-@pytest.mark.parametrize("where", [THREAD, COPY])
-def test_erased_turn_leaves_every_thread_that_has_it(tmp_path: Path, where: Any) -> None:
-    """It is one turn: archive and checkpoints of both threads lose it, and both go on."""
-    with begun(tmp_path, WORDS[:3]) as chat:
-        copied(chat)
-
-        report = erase(chat.agent, where, 2)
-
-        assert traces(tmp_path) == []
-        assert report.not_erased == ("the name of effort 'keys', which the turn opened",)
-        assert said_in(chat, COPY) == [WORDS[0], THANKS, "In the copy."]
-        assert said_in(chat, THREAD) == [WORDS[0], THANKS, "In the original."]
-        for config in (THREAD, COPY):
-            assert chat.say("And now?", config)["memory"]["turn"] == 5
-        assert not any(f.fatal for f in chat.archive.verify(Session("", "copy")))
 
 
 def test_thread_that_waits_is_named(tmp_path: Path) -> None:

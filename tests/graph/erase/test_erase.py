@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.types import interrupt
 
 from ebbtide import (
     SettingsError,
     TurnArrivedError,
+    TurnNotFoundError,
     TurnRunningError,
     aerase,
     commands,
@@ -24,12 +25,13 @@ from ebbtide import (
     erase,
     restore,
 )
-from ebbtide.commands import open_effort, set_window
-from ebbtide.memory.state_block import END, START
+from ebbtide.commands import open_effort
 from ebbtide.memory.turn import Session
 from ebbtide.nodes.turn.state import MemoryState
 from tests.agents import THREAD, Talk, inside, lasting, talk
 from tests.doubles import Keeping, ScriptedModel, call, together
+from tests.faults.places import Place
+from tests.graph.erase.scene import ANN, opened, say
 from tests.zipped import revealed
 
 pytestmark = pytest.mark.usefixtures("entry")
@@ -80,13 +82,6 @@ def traces(folder: Path, texts: Iterable[str] = SECRETS) -> list[str]:
     ]
 
 
-def words_in(folder: Path, word: bytes) -> list[str]:
-    """Return which files of the archive have a word, as an index has it."""
-    return [
-        path.name for path in (folder / "archive").iterdir() if word in revealed(path.read_bytes())
-    ]
-
-
 @contextmanager
 def begun(folder: Path, words: Iterable[str] = WORDS, **options: Any) -> Iterator[Talk]:
     """Have the conversation on files below a folder, checkpoints in a WAL, and keep it open."""
@@ -104,53 +99,6 @@ def begun(folder: Path, words: Iterable[str] = WORDS, **options: Any) -> Iterato
     finally:
         connection.close()
         chat.archive.close()
-
-
-def test_nothing_of_the_text_is_left(tmp_path: Path) -> None:
-    """Row 23: afterwards no byte of it stands in the session or the checkpoints, WAL included."""
-    with begun(tmp_path) as chat:
-        before = traces(tmp_path)
-
-        report = erase(chat.agent, THREAD, 2)
-
-        left = traces(tmp_path)
-        kept = chat.turns(chat.agent.get_state(THREAD).values)
-    assert {line.rpartition(": ")[2] for line in before} >= {FOUND, NOTED}
-    assert left == []
-    assert (report.turn, report.quoted) == (2, ())
-    assert [turn.status for turn in kept] == ["done", "erased", "done", "done", "done"]
-
-
-def test_no_word_is_left_for_other_sessions(tmp_path: Path) -> None:
-    """What other sessions search knows the words before, and none of them afterwards."""
-    ann: RunnableConfig = {"configurable": {"thread_id": "t", "user_id": "ann"}}
-    asking = Session("ann", "u")
-    with begun(tmp_path, ()) as chat:
-        [chat.say(said, ann) for said in WORDS]
-        before = chat.archive.elsewhere(asking, "Marion", 5)
-        assert words_in(tmp_path, b"marion") != []
-
-        erase(chat.agent, ann, 2)
-
-        after = chat.archive.elsewhere(asking, "Marion harbour kept", 5)
-        left = words_in(tmp_path, b"marion")
-    assert [one.effort and one.effort.id for one in before] == ["keys"]
-    assert left == []
-    assert [sorted(one.said) for one in after] == [["kept"]]
-
-
-@pytest.mark.parametrize(("turn", "gone"), [(3, [3]), (2, [2, 3]), (1, [1, 3])])
-def test_after_the_last_turn_another_is_erased(tmp_path: Path, turn: int, gone: list[int]) -> None:
-    """If the last turn was erased before, every other stands once, on the same branch."""
-    with begun(tmp_path, WORDS[:3]) as chat:
-        [erase(chat.agent, THREAD, number) for number in (3, turn)]
-
-        state = chat.say("Go on.")
-
-        turns = chat.turns(state)
-    assert (state["memory"]["turn"], chat.branches) == (4, 1)
-    assert [stored.number for stored in turns if stored.status == "erased"] == gone
-    assert [stored.number for stored in turns] == [1, 2, 3, 4]
 
 
 def test_state_is_kept_but_for_the_text(tmp_path: Path) -> None:
@@ -195,27 +143,6 @@ def test_summary_made_from_a_summary_goes_too(tmp_path: Path) -> None:
     assert report.resummarised == ("shed", "hedge", "keys")
     assert sorted(one.summary for one in known) == sorted([*then, said[-1]])
     assert traces(tmp_path, said[:3]) == []
-
-
-def test_summary_is_written_again_after_a_crash(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Erasing again writes the summaries that an erasure emptied before it was killed."""
-
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with begun(tmp_path) as chat:
-        chat.model.structured = [TELLING, *[{"summary": "Cables.", "keywords": []}] * 2]
-        with monkeypatch.context() as dying:
-            dying.setattr(type(chat.archive), "resummarised", killed)
-            with pytest.raises(KeyboardInterrupt):
-                erase(chat.agent, THREAD, 2)
-
-        report = erase(chat.agent, THREAD, 2)
-
-    assert (report.resummarised, report.stale) == (("keys",), ())
-    assert traces(tmp_path) == []
 
 
 def test_summary_stays_redacted_until_a_model_answers(tmp_path: Path) -> None:
@@ -265,74 +192,6 @@ async def test_turn_that_comes_while_one_is_erased_stays(tmp_path: Path, path: s
     assert (report.turn, turns[1].status) == (2, "erased")
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("looks", ["effort_status", "search_efforts", "expand_effort"])
-def test_goal_of_an_erased_turn_is_gone_everywhere(tmp_path: Path, looks: str) -> None:
-    """No result that told it later, no summary, no context and no state has the goal it set."""
-    goal = "Hand the harbour keys to Marion tonight"
-    args = {"search_efforts": {"query": "harbour"}, "expand_effort": {"effort_id": "keys"}}
-    told = f"They were to {goal.lower()}."
-    script = [
-        *("Hello.", call("open_effort", name="keys", goal=goal), "Opened.", "Noted."),
-        *(call("close_effort"), "Closed.", call(looks, **args.get(looks, {})), "Looked."),
-    ]
-    with begun(tmp_path, ()) as chat:
-        chat.model.answers = [*script, call("effort_status"), "Looked again.", "And so on."]
-        summaries = [told, "It was talked about."]
-        chat.model.structured = [{"summary": one, "keywords": ["x"]} for one in summaries]
-        [chat.say(words) for words in ("Hello.", "Open it.", THANKS, "Close it.", "What is there?")]
-        assert traces(tmp_path, [goal]) != []
-
-        report = erase(chat.agent, THREAD, 2)
-
-        asked = chat.model.asked[-1].text
-        left = traces(tmp_path, [goal, told])
-        state = chat.say("And what now?")
-        chat.say("Well?")
-        shown = "".join(message.text for sent in chat.model.sent[-3:] for message in sent.messages)
-        values = repr(chat.agent.get_state(THREAD).values)
-    assert (left, report.resummarised) == ([], ("keys",))
-    assert not any(goal.lower() in text.lower() for text in (asked, shown, values))
-    assert chat.said(state)[0] == "Hello."
-
-
-def test_recalled_text_leaves_the_checkpoints(tmp_path: Path) -> None:
-    """What a later turn had read of it is gone from the state as well; the later turn stays."""
-    script = ["Well.", call("read_log", turns=1), "Read.", "And on."]
-    with SqliteSaver.from_conn_string(str(tmp_path / "checkpoints.sqlite")) as saver:
-        chat = talk(tmp_path / "archive", script, checkpointer=saver)
-        [chat.say(words) for words in (ASKED, "read it")]
-
-        report = erase(chat.agent, THREAD, 1)
-
-        assert traces(tmp_path, [ASKED]) == []
-        chat.say("And now?")
-    assert report.quoted == ()
-
-
-def test_expanded_log_says_that_a_turn_was_erased(tmp_path: Path) -> None:
-    """An expanded effort shows the place of the turn, and that it was erased."""
-    with begun(tmp_path) as chat:
-        chat.model.answers = [*SCRIPT, call("expand_effort", effort_id="keys"), "Shown."]
-        erase(chat.agent, THREAD, 2)
-
-        chat.say("Show it.")
-
-    quoted = next(m.text for m in chat.last if "[turn 2]" in m.text)
-    assert f"[turn 2]\n(erased)\n\n[turn 3]\nuser: {THANKS}" in quoted
-
-
-def test_memory_checkpoints(tmp_path: Path) -> None:
-    """Checkpoints in memory are replaced by one without the text."""
-    saver = InMemorySaver()
-    with begun(tmp_path, WORDS[:3], checkpointer=saver) as chat:
-        erase(chat.agent, THREAD, 2)
-
-    held = repr((saver.storage, saver.blobs, saver.writes))
-    assert not any(text in held for text in (ANSWERED, FOUND, NOTED))
-    assert len([*saver.list(THREAD)]) == 1
-
-
 def test_checkpointer_that_cannot_delete_is_named(tmp_path: Path) -> None:
     """The newest state has no text, and the report names the older ones."""
     with begun(tmp_path, WORDS[:3], checkpointer=Keeping()) as chat:
@@ -373,27 +232,6 @@ def test_branch_can_be_named(tmp_path: Path) -> None:
         assert chat.said(chat.say("And now?"))[1] == "Another way it went, as all know."
         with pytest.raises(SettingsError, match="no branch 'west': use one of"):
             erase(chat.agent, THREAD, 2, branch="west")
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("edited", ["Hi.", "PIN 4711."])
-@pytest.mark.parametrize("is_history", [False, True])
-def test_version_before_an_edit_is_erased(tmp_path: Path, edited: str, *, is_history: bool) -> None:
-    """However short it is: the turn or an older one was edited, and the old branch had its text."""
-    chat = talk(tmp_path, lambda _: "OK.")
-    said = [("user", "Hi."), ("ai", "OK."), ("user", "PIN 4711."), ("ai", "OK."), ("user", "Bye.")]
-    for messages in [said] if is_history else [said[:1], said[2:3], said[4:]]:
-        chat.agent.invoke({"messages": messages}, THREAD)
-    found = next(m for m in chat.agent.get_state(THREAD).values["messages"] if m.text == edited)
-    changed = found.model_copy(update={"content": "Redacted."})
-    chat.agent.update_state(THREAD, {"messages": [changed]})
-    chat.say("New.")
-
-    report = erase(chat.agent, THREAD, 2)
-
-    assert report.quoted == ()
-    assert traces(tmp_path, ["PIN 4711"]) == []
-    assert chat.said(chat.say("And now?"))[-2:] == ["New.", "And now?"]
 
 
 @pytest.mark.parametrize("turn", [1, 2])
@@ -438,86 +276,6 @@ def test_without_checkpoints_the_archive_is_erased(
     assert (state["memory"]["turn"], chat.branches) == (3, 1)
 
 
-def test_anchor_loses_what_the_turn_wrote(tmp_path: Path) -> None:
-    """However short a field is, it goes with the turn that wrote it first, restored or not."""
-    block = "---STATE---\nGoal: {}\nPassword: swordfish\n---END STATE---"
-    with begun(tmp_path, ()) as chat:
-        chat.model.answers = [
-            "Fine.\n---STATE---\nGoal: tidy up\n---END STATE---",
-            f"Noted.\n{block.format('tidy up')}",
-            f"Well.\n{block.format('go on')}",
-        ]
-        [chat.say(said) for said in ("Tidy up.", "swordfish", "And on.")]
-
-        erase(chat.agent, THREAD, 2)
-
-        anchor = chat.agent.get_state(THREAD).values["memory"]["anchor"]
-        restore(chat.agent, THREAD)
-        restored = chat.agent.get_state(THREAD).values["memory"]["anchor"]
-        erase(chat.agent, THREAD, 3)
-        last = chat.agent.get_state(THREAD).values["memory"]["anchor"]
-    assert anchor == restored == {"Goal": "go on"}
-    assert last == {}
-    assert traces(tmp_path, ["swordfish"]) == []
-
-
-AGAIN = f"Yes.\n{START}\nGoal: go on\nContext: swordfish\n{END}"
-
-
-@pytest.mark.parametrize(
-    ("again", "kept"), [("Yes.", {}), (AGAIN, {"Goal": "go on", "Context": "swordfish"})]
-)
-def test_anchor_that_came_back_is_erased_again(
-    tmp_path: Path, again: str, kept: dict[str, str]
-) -> None:
-    """What a turn carried on, before the checkpoints were replaced, leaves all anchors."""
-    block = f"{START}\nGoal: tidy up\nContext: swordfish\n{END}"
-    with begun(tmp_path, ()) as chat:
-        chat.model.answers = ["Hi.", f"Noted.\n{block}", "Well.", "So.", again]
-        states = [chat.say(said) for said in ("Hello.", "It is swordfish.", "And on.")]
-        chat.archive.erase(Session("", "t"), chat.turns(states[-1])[-1].tip, 2)
-        [chat.say(said) for said in ("Meanwhile.", "More.")]
-
-        report = erase(chat.agent, THREAD, 2)
-
-        anchor = chat.agent.get_state(THREAD).values["memory"]["anchor"]
-        restore(chat.agent, THREAD)
-        restored = chat.agent.get_state(THREAD).values["memory"]["anchor"]
-        left = traces(tmp_path, ["swordfish"])
-    assert anchor == restored == kept
-    assert (left == []) == (again == "Yes.")  # what the later turn said itself stays
-    assert report.turn == 2
-
-
-async def test_asynchronous_checkpoints(tmp_path: Path) -> None:
-    """With an asynchronous checkpointer nothing is left either, from a loop or a thread."""
-    path = str(tmp_path / "checkpoints.sqlite")
-    async with AsyncSqliteSaver.from_conn_string(path) as saver:
-        chat = talk(tmp_path / "archive", list(SCRIPT), checkpointer=saver, tools=[look_up])
-        for words in WORDS[:3]:
-            await chat.agent.ainvoke({"messages": words}, THREAD)
-
-        report = await aerase(chat.agent, THREAD, 2)
-
-        assert report.turn == 2
-        assert traces(tmp_path) == []
-        assert len([one async for one in chat.agent.aget_state_history(THREAD)]) == 1
-    chat.archive.close()
-
-
-def test_crash_before_the_checkpoints(tmp_path: Path) -> None:
-    """While only the archive has erased the last turn, the thread goes on, and can be erased."""
-    with begun(tmp_path, WORDS[:2]) as chat:
-        values = chat.agent.get_state(THREAD).values
-        chat.archive.erase(Session("", "t"), chat.turns(values)[-1].tip, 2)
-
-        state = chat.say(WORDS[2])
-        erase(chat.agent, THREAD, 2)
-
-        assert traces(tmp_path) == []
-    assert (state["memory"]["turn"], chat.branches) == (3, 1)
-
-
 def test_edit_of_a_turn_that_only_the_archive_erased(tmp_path: Path) -> None:
     """Even edited messages of an erased turn do not come back."""
     with begun(tmp_path, WORDS[:2]) as chat:
@@ -546,6 +304,12 @@ def test_pages_of_rows_deleted_before_are_reclaimed(tmp_path: Path) -> None:
         assert traces(tmp_path) == []
 
 
+class Noting(MemoryState, total=False):
+    """A state with a key of the application."""
+
+    note: str
+
+
 class Dying(InMemorySaver):
     """A checkpointer in which the thread's deletion is the last thing done, as if killed."""
 
@@ -559,71 +323,58 @@ class Dying(InMemorySaver):
             raise KeyboardInterrupt
 
 
-@contextmanager
-def killed(folder: Path) -> Iterator[Talk]:
-    """Erase turn 2 until the thread has no state."""
-    with begun(folder, WORDS[:3], checkpointer=Dying()) as chat:
-        chat.model.answers = lambda _: "And so on."
-        set_window(chat.agent, THREAD, 5)
-        with pytest.raises(KeyboardInterrupt):
-            erase(chat.agent, THREAD, 2)
-        assert chat.agent.get_state(THREAD).values == {}
-        yield chat
+@pytest.mark.parametrize("path", ["invoke", "ainvoke", "command"])
+async def test_keys_of_the_application_survive_a_crash(tmp_path: Path, path: str) -> None:
+    """Whoever comes first, a run or a command, finds them in what the erasure had set aside."""
+    chat = talk(tmp_path, lambda _: "OK.", checkpointer=Dying(), state_schema=Noting, entry="graph")
+    for words in WORDS[:3]:
+        chat.agent.invoke({"messages": words, "note": "mine"}, THREAD)
+    with pytest.raises(KeyboardInterrupt):
+        erase(chat.agent, THREAD, 2)
+
+    if path == "ainvoke":
+        await chat.agent.ainvoke({"messages": "And now?"}, THREAD)
+    elif path == "invoke":
+        chat.say("And now?")
+    else:
+        open_effort(chat.agent, THREAD, "cables")
+
+    values = chat.agent.get_state(THREAD).values
+    assert values["note"] == "mine"
+    assert not any(ASKED in message.text for message in values["messages"])
 
 
-def open_cables(agent: Any, config: RunnableConfig) -> None:
-    """Open an effort by hand."""
-    open_effort(agent, config, "cables")
+def test_other_graphs_keep_their_newest_state(tmp_path: Path) -> None:
+    """A tool's graph keeps it, and is named; writes for a checkpoint that was never saved go."""
+    inner: RunnableConfig = {"configurable": {"thread_id": "t", "checkpoint_ns": "tool"}}
+    never = {"checkpoint_ns": "", "checkpoint_id": "1f000000-0000-6000-8000-000000000000"}
+    lost: RunnableConfig = {"configurable": {"thread_id": "t", **never}}
+    with begun(tmp_path) as chat:
+        saver: Any = chat.agent.checkpointer
+        saver.put_writes(lost, [("messages", [ASKED])], "task")
+        saver.put(inner, empty_checkpoint() | {"channel_values": {"a": [ASKED]}}, {}, {"a": "1"})
+        newer = {"channel_values": {"a": ["tidy"]}, "channel_versions": {"a": "2"}}
+        saver.put(inner, empty_checkpoint() | newer, {}, {"a": "2"})
 
+        report = erase(chat.agent, THREAD, 2)
 
-def erase_again(agent: Any, config: RunnableConfig) -> None:
-    """Erase the turn once more."""
-    assert erase(agent, config, 2).stale == ()
-
-
-def talk_on(agent: Any, config: RunnableConfig) -> None:
-    """Say something: the answer has what the archive saved of the state."""
-    state = agent.invoke({"messages": "And now?"}, config)
-    said = [message.text for message in state["messages"]]
-    assert said[:5] == ["Hello there.", "Hello.", THANKS, "Noted.", "And now?"]
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("doing", [restore, open_cables, erase_again, talk_on])
-def test_thread_left_without_state_goes_on(tmp_path: Path, doing: Any) -> None:
-    """From what the archive saved, whatever comes first, and it forgets then that it had to."""
-    with killed(tmp_path) as chat:
-        noted = chat.archive.load(Session("", "t")).reseed
-
-        doing(chat.agent, THREAD)
-
-        states = [chat.say(words) for words in ("And so?", "And then?")]
-        assert chat.archive.load(Session("", "t")).reseed is None
-        turns = chat.turns(states[-1])
+        (kept,) = saver.list(inner)
         assert traces(tmp_path) == []
-    assert noted is not None
-    assert {"keys"} <= states[-1]["memory"]["open_efforts"].keys()
-    assert [stored.status == "erased" for stored in turns] == [n == 1 for n in range(len(turns))]
-    assert (len(turns), chat.branches) == (states[-1]["memory"]["turn"], 1)
+    assert kept.checkpoint["channel_values"] == {"a": ["tidy"]}
+    assert any("other graphs in the thread: 'tool'" in left for left in report.not_erased)
 
 
-def test_another_turn_is_erased_of_a_thread_without_state(tmp_path: Path) -> None:
-    """Any other turn can be erased then, and the thread goes on without either."""
-    with killed(tmp_path) as chat:
-        report = erase(chat.agent, THREAD, 3)
-
-        assert traces(tmp_path, [THANKS]) == []
-        assert chat.say("And now?")["memory"]["turn"] == 4
-    assert report.not_erased == ()
-
-
-def test_thread_is_erased_without_its_checkpointer(tmp_path: Path) -> None:
-    """An agent without checkpoints erases a turn of a thread that lost them."""
-    with killed(tmp_path) as chat:
-        other = create_memory_agent(chat.model, archive=chat.archive)
-
-        erase(other, THREAD, 3)
-
-        assert traces(tmp_path, [THANKS]) == []
-        state = chat.say("And now?")
-    assert (state["memory"]["turn"], chat.branches) == (4, 1)
+@pytest.mark.parametrize("where", ["mixed", "parent"])
+def test_what_cannot_be_erased_changes_nothing(tmp_path: Path, where: str) -> None:
+    """A turn that is not there, or a graph around the agent that still runs, is refused."""
+    with opened(Place(tmp_path).begun(), where) as (chat, outer):
+        say(outer, "Hello.")
+        before = outer.get_state(ANN)
+        with pytest.raises(TurnNotFoundError):
+            erase(outer, ANN, 4)
+        assert outer.get_state(ANN) == before
+        chat.model.answers = [ConnectionError("gone")] * 9
+        with pytest.raises(ConnectionError):
+            say(outer, "On.")
+        with pytest.raises(TurnRunningError):
+            erase(outer, ANN, 1)
