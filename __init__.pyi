@@ -9,7 +9,6 @@ from .graph.all_commands import arestore as arestore
 from .graph.all_commands import atranscript as atranscript
 from .graph.commands.change import restore as restore
 from .graph.commands.look import transcript as transcript
-from .graph.erase.erase import DeletionReport as DeletionReport
 from .graph.erase.erase import ErasureReport as ErasureReport
 from .graph.erase.erase import delete_session as delete_session
 from .graph.erase.erase import delete_user as delete_user
@@ -22,6 +21,7 @@ from .memory.archive.sql import DiskArchive as DiskArchive
 from .memory.archive.sql import SqlArchive as SqlArchive
 from .memory.attention.law import Attention as Attention
 from .memory.efforts import Effort as Effort
+from .memory.erasing import DeletionReport as DeletionReport
 from .memory.errors import ArchiveError as ArchiveError
 from .memory.errors import ArchiveFormatError as ArchiveFormatError
 from .memory.errors import ArchiveLockedError as ArchiveLockedError

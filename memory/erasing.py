@@ -53,11 +53,11 @@ class Erased:
 
 
 @dataclass(frozen=True, slots=True)
-class Deleted:
-    """The sessions that an archive deleted, and a notice of each thing it could not remove."""
+class DeletionReport:
+    """The sessions that were deleted, and what could not be erased, a sentence each."""
 
     sessions: tuple[Session, ...]
-    left: tuple[str, ...] = ()
+    not_erased: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,11 +115,8 @@ class UserDeletedError(SessionNotFoundError):
 
     def __init__(self, user: str) -> None:
         """Name the user, and say how to go on."""
-        ArchiveError.__init__(
-            self,
-            f"user {user!r} is being deleted: wait until `delete_user` is done, or call it again "
-            "if it was interrupted; then the user can begin anew",
-        )
+        how = "wait until `delete_user` is done, or call it again if it was interrupted"
+        ArchiveError.__init__(self, f"user {user!r} is being deleted: {how}; then begin anew")
 
 
 class TurnNotFoundError(ArchiveError, LookupError):

@@ -9,6 +9,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
 
 from ...memory.archive.protocol import Archive
+from ...memory.erasing import DeletionReport
 from ...memory.errors import (
     AnswerError,
     SessionNotFoundError,
@@ -42,7 +43,7 @@ from ..commands.threads import (
 _log = logging.getLogger("ebbtide.summary")
 
 _OWN_KEYS = AgentState.__annotations__.keys() | {
-    *("structured_response", "ebbtide_replaced", "ebbtide_turn"),
+    *("structured_response", "ebbtide_replaced", "ebbtide_turn")
 }
 """Keys of the state that an erasure rewrites or drops; all others are the application's."""
 
@@ -69,14 +70,6 @@ class ErasureReport:
     stale: tuple[str, ...]
     lost_edits: tuple[int, ...]
     not_erased: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DeletionReport:
-    """The sessions that were deleted, and what could not be erased, a sentence each."""
-
-    sessions: tuple[Session, ...]
-    not_erased: tuple[str, ...] = ()
 
 
 @command(
@@ -171,7 +164,7 @@ def delete_session(agent: Agent, config: RunnableConfig) -> DeletionReport:
     # The config's own thread comes last: its state tells the session of a copied thread.
     threads = dict.fromkeys([session.thread, str(config["configurable"]["thread_id"])])
     # Caches are dropped first: if the checkpointer fails, no search finds the session any more.
-    not_erased = [notice for deletion in deleted for notice in deletion.left]
+    not_erased = [notice for deletion in deleted for notice in deletion.not_erased]
     not_erased += _drop_caches(parts, session)
     owned, undeletable = _delete_checkpoints(place, session.user, threads, sessions)
     if not sessions and not owned:
@@ -200,7 +193,11 @@ def delete_user(agent: Agent, user_id: str) -> DeletionReport:
 
     parts = place.parts
     deleted = parts.archive.delete_user(user_id, checkpoints)
-    not_erased += [*deleted.left, *_drop_caches(parts, Session(user_id, "")), *reclaim(place.saver)]
+    not_erased += [
+        *deleted.not_erased,
+        *_drop_caches(parts, Session(user_id, "")),
+        *reclaim(place.saver),
+    ]
     return DeletionReport(deleted.sessions, tuple(dict.fromkeys(not_erased)))
 
 

@@ -55,9 +55,8 @@ def delete_session(scope: Scope) -> tuple[Session, ...]:
 
 def delete_rest(connection: Connection, user: str) -> None:
     """Delete what a user has beside sessions, and then the user."""
-    number = connection.execute(
-        select(users.c.id).where(users.c.name == user).with_for_update()
-    ).scalar()
+    query = select(users.c.id).where(users.c.name == user).with_for_update()
+    number = connection.execute(query).scalar()
     if number is None:
         return
     for table in (memories, fact_rows, attached, stored_attachments, stored_parts):

@@ -24,6 +24,7 @@ from .rows import anchor_of, columns, packed, plain, remains, turn_of, unzipped,
 from .schema import (
     ANCHOR,
     PASSAGE_BITS,
+    TURN_BITS,
     blocks,
     changes,
     compressions,
@@ -161,17 +162,10 @@ class Scope:
             anchors[row.hash] = left
             carried[row.hash] = places[row.run, row.place] = has
         _empty_compressions(self, turn, places)
-        facts.forget(
-            self.connection,
-            self.row.user,
-            fact_rows.c.hash.in_(gone),
-            index.among(fact_rows.c.session, self.sessions),
-        )
+        of_gone = fact_rows.c.hash.in_(gone), index.among(fact_rows.c.session, self.sessions)
+        facts.forget(self.connection, self.row.user, *of_gone)
         attachments.forget(
-            self.connection,
-            self.row.user,
-            [row.id for row in rows],
-            awaiting_in=self.session,
+            self.connection, self.row.user, [row.id for row in rows], awaiting_in=self.session
         )
         parts.forget(self.connection, self.row.user, self.session, rows)
         to_sweep(self.connection)
@@ -180,8 +174,11 @@ class Scope:
         opened = dict.fromkeys(event["effort"] for event in events if event["type"] == "opened")
         quoting = {*quoted_by(erased, map(turn_of, self.turns()))}
         quoted = tuple(sorted(quoting, key=attrgetter("turn", "id")))
-        elsewhere = self._elsewhere({run for run, _ in places})
-        return Erased(turn, asked.hash, quoted, stale, tuple(opened), elsewhere)
+        having = {number >> TURN_BITS for number in reached} - {self.row.id}
+        shown = select(sessions).where(sessions.c.id.in_(having), ~sessions.c.hidden)
+        others = self.connection.execute(shown.order_by(sessions.c.id))
+        elsewhere = (Session(self.session.user, one.thread, one.namespace) for one in others)
+        return Erased(turn, asked.hash, quoted, stale, tuple(opened), tuple(elsewhere))
 
     def _lineage(self, root: str, turn: int) -> tuple[set[str], list[int]]:
         """Return the hashes of what goes with a turn, and the rows of these and of what follows.
@@ -219,37 +216,28 @@ class Scope:
         rows = past.changes([event["effort"] for event in turn.events if "effort" in event])
         return {name: effort_of(row) for name, row in rows.items()}, anchor_of(parent)
 
-    def _elsewhere(self, reached: Iterable[int]) -> tuple[Session, ...]:
-        """Return the other sessions that have the erased turn, by the runs that lead to it."""
-        having = select(runs.c.session).where(index.among(runs.c.id, reached))
-        shown = sessions.c.id.in_(having), sessions.c.id != self.row.id, ~sessions.c.hidden
-        rows = self.connection.execute(select(sessions).where(*shown).order_by(sessions.c.id))
-        return tuple(Session(self.session.user, row.thread, row.namespace) for row in rows)
-
     def resummarise(self, tip: Tip, effort: Effort) -> None:
         """Store a rewritten summary; see `Archive.resummarised`."""
         change = self.past(tip).changes([effort.id]).get(effort.id)
         if change is None:
             return
-        row = self.connection.execute(
-            select(*_COLUMNS).where(turns.c.id == change.id >> PASSAGE_BITS)
-        ).one()
+        query = select(*_COLUMNS).where(turns.c.id == change.id >> PASSAGE_BITS)
+        row = self.connection.execute(query).one()
+        turn, events = turn_of(row), list[Event]()
         fresh = {name: getattr(effort, name) for name in ("summary", "keywords", "importance")}
-
-        def renewed(event: Event) -> Event:
+        for event in turn.events:
             concluded = event["type"] == "concluded" and event["effort"] == effort.id
-            if not concluded or not event.get("stale"):
-                return event
-            return {key: value for key, value in event.items() if key != "stale"} | fresh
-
-        turn = turn_of(row)
-        after = replace(turn, events=tuple(map(renewed, turn.events)))
+            is_stale = concluded and event.get("stale")
+            kept = {key: value for key, value in event.items() if key != "stale"}
+            events.append({**kept, **fresh} if is_stale else event)
+        after = replace(turn, events=tuple(events))
         if after != turn:
             self.count_rewritten()
             _put(self, row, turn, after)
             values = {"keywords": packed(effort.keywords), "base": effort.importance}
-            own = _of_memory(self, self.session, effort.id)
-            self.connection.execute(update(memories).where(*own).values(values))
+            memory = memories.c.memory == qualified(self.session, effort.id)
+            own = update(memories).where(memories.c.owner == self.row.user, memory)
+            self.connection.execute(own.values(values))
 
 
 def compression_row(made: Compression) -> dict[str, Any]:
@@ -320,17 +308,14 @@ def unpost(scope: Scope, turn: int, stored: StoredTurn) -> None:
 
 def _stale(scope: Scope, efforts: Iterable[str]) -> tuple[str, ...]:
     """Return the efforts whose summaries must be rewritten; clear keywords in attention."""
-    query = select(changes.c.effort).where(
-        index.among(changes.c.session, scope.sessions), changes.c.entry.contains('"stale":true')
-    )
-    names = sorted({*scope.connection.execute(query).scalars()})
-    rows = scope.connection.execute(select(sessions).where(sessions.c.id.in_(scope.sessions)))
-    for session in [Session(scope.session.user, row.thread, row.namespace) for row in rows]:
-        for name in {*names, *efforts}:
-            emptied = (
-                update(memories).where(*_of_memory(scope, session, name)).values(keywords="[]")
-            )
-            scope.connection.execute(emptied)
+    connection, own = scope.connection, index.among(changes.c.session, scope.sessions)
+    query = select(changes.c.effort).where(own, changes.c.entry.contains('"stale":true'))
+    names = sorted({*connection.execute(query).scalars()})
+    rows = connection.execute(select(sessions).where(sessions.c.id.in_(scope.sessions)))
+    there = [Session(scope.session.user, row.thread, row.namespace) for row in rows]
+    ids = {qualified(session, name) for session in there for name in {*names, *efforts}}
+    of_user = memories.c.owner == scope.row.user, index.among(memories.c.memory, ids)
+    connection.execute(update(memories).where(*of_user).values(keywords="[]"))
     return tuple(names)
 
 
@@ -351,8 +336,3 @@ def _empty_compressions(
         entry = json.loads(unzipped(row.entry))
         if entry["effort"] in logs and entry["turn"] >= turn:
             connection.execute(delete(extractions).where(extractions.c.id == row.id))
-
-
-def _of_memory(scope: Scope, session: Session, effort: str) -> tuple[Any, ...]:
-    """Return the conditions of the row in `memories` of an effort of a session."""
-    return memories.c.owner == scope.row.user, memories.c.memory == qualified(session, effort)

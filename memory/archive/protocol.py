@@ -12,7 +12,7 @@ from ..attachments import Texts
 from ..attention.law import Attention
 from ..compressions import Compression, ExtractionEntry
 from ..efforts import Effort
-from ..erasing import Deleted, Erased
+from ..erasing import DeletionReport, Erased
 from ..facts import Fact
 from ..search.embeddings import Embedder
 from ..turn import Part, Session, StoredTurn, Tip
@@ -81,8 +81,8 @@ class Archive(Protocol):
         A turn with the status `command` is not counted as a turn. After a thread was copied, a
         turn may follow one of another session of the user. One transaction stores the turn, its
         changes of attention, and with an `embedder` its vectors, unless embedding fails. Raises
-        `TipNotFoundError` if the user has no such turn, `ArchiveLockedError` and
-        `ArchiveUnavailableError`; a turn is never stored in part.
+        `TipNotFoundError` if the user has no such turn, `UserDeletedError`, `ArchiveLockedError`
+        and `ArchiveUnavailableError`; a turn is never stored in part.
         """
 
     def ended(self, session: Session, marks: Sequence[str]) -> tuple[tuple[str, Tip], ...]:
@@ -92,10 +92,7 @@ class Archive(Protocol):
         """
 
     def claim(self, session: Session) -> bool:
-        """Make a thread this user's if it is nobody's; return whether it is this user's then.
-
-        Raises `UserDeletedError`, as `commit` does for the first turn of a session.
-        """
+        """Make a thread this user's if it is nobody's; return whether it is; raises as `commit`."""
 
     def attention(self, threshold: float) -> Attention:
         """Return the attention of the archive's users, which commits write with their turns."""
@@ -130,7 +127,7 @@ class Archive(Protocol):
     def reseed(self, session: Session, tip: Tip | None) -> None:
         """Store the `Past.reseed` of a session; None deletes it."""
 
-    def delete_session(self, session: Session) -> Deleted:
+    def delete_session(self, session: Session) -> DeletionReport:
         """Delete a session and its memories in attention, and return what was deleted.
 
         Turns that copied threads go on from stay, out of sight; the report names these threads.
@@ -153,7 +150,7 @@ class Archive(Protocol):
 
     def delete_user(
         self, user: str, also: Callable[[Sequence[Session]], None] | None = None
-    ) -> Deleted:
+    ) -> DeletionReport:
         """Delete everything of a user, each session in a transaction, and return what was deleted.
 
         `also` is called with the sessions of each thread before they are deleted. If it raises, or

@@ -282,9 +282,7 @@ vectors, heading_vectors = (
 # The data of large files in messages, each once for a user, and which turns refer to it; a negative
 # number stands for the running turn of a session.
 attachments = _table(
-    "attachments",
-    *_primary_key(owner=_ID, digest=_Hex),
-    *_required(content=sa.LargeBinary),
+    "attachments", *_primary_key(owner=_ID, digest=_Hex), *_required(content=sa.LargeBinary)
 )
 attached = _table(
     "attached",

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, Self
 
 from cachetools import LRUCache
-from sqlalchemy import URL, Connection, Row, Select, bindparam, delete, select, text, update
+from sqlalchemy import URL, Connection, Select, bindparam, delete, select, text, update
 
 from ..attachments import Texts
 from ..attention.law import CAPACITY
 from ..compressions import Compression, ExtractionEntry
 from ..efforts import Effort
-from ..erasing import Deleted, Erased
+from ..erasing import DeletionReport, Erased
 from ..errors import ArchiveError, ArchiveFormatError, SessionNotFoundError, UserDeletedError
 from ..facts import Fact
 from ..locks import CACHES
@@ -86,11 +86,7 @@ class SqlArchive(Archive):
                 database that is new, where the extension is there; else numpy does it.
         """
         self.database = Database(
-            place,
-            durable=durable,
-            timeout=lock_timeout,
-            pool_size=pool_size,
-            extensions=extensions,
+            place, durable=durable, timeout=lock_timeout, pool_size=pool_size, extensions=extensions
         )
         self._pasts: LRUCache[Any, Past] = LRUCache(_PASTS)
         self._vectors = Vectors(self.database)
@@ -239,7 +235,8 @@ class SqlArchive(Archive):
     def ended(self, session: Session, marks: Sequence[str]) -> tuple[tuple[str, Tip], ...]:
         query = _TIPS.add_columns(turns.c.end).where(among(turns.c.end, marks))
         own = query.where(turns.c.session == _NUMBER)
-        rows = self._turn_rows(session, own.order_by(turns.c.id.desc()))
+        name = session_name(session)
+        rows = self._rows(own.order_by(turns.c.id.desc()), user=session.user, name=name)
         return tuple((end, Tip(*tip)) for *tip, end in rows)
 
     def elsewhere(self, session: Session, query: str, limit: int) -> tuple[Elsewhere, ...]:
@@ -294,7 +291,7 @@ class SqlArchive(Archive):
         with self.database.reading() as connection:
             return parts.read(connection, session.user, last)
 
-    def delete_session(self, session: Session) -> Deleted:
+    def delete_session(self, session: Session) -> DeletionReport:
         try:
             with self._writing(session) as scope:
                 keeping = delete_session(scope)
@@ -307,23 +304,22 @@ class SqlArchive(Archive):
             "goes on from them; delete that one too"
             for copy in keeping
         )
-        return replace(deleted, left=(*kept, *deleted.left))
+        return replace(deleted, not_erased=(*kept, *deleted.not_erased))
 
     def delete_user(
         self, user: str, also: Callable[[Sequence[Session]], None] | None = None
-    ) -> Deleted:
+    ) -> DeletionReport:
         without_controls("user_id", user)
         if not self.database.exists():
-            return Deleted(())
+            return DeletionReport(())
         with self.database.writing() as connection:
-            going = update(users).where(users.c.name == user).values(going=True)
-            connection.execute(going)
+            connection.execute(update(users).where(users.c.name == user).values(going=True))
         threads = dict[str, list[Session]]()
         for session in reversed(self.sessions_by_age(user)):  # copies first
             threads.setdefault(session.thread, []).append(session)
-        shown = {*self.sessions(user)}
+        shown = self.sessions(user)
         for own in threads.values():
-            if also is not None and shown.intersection(own):
+            if also is not None and not {*shown}.isdisjoint(own):
                 also(own)
             for session in own:
                 # One that only its copies needed is gone with the last of them.
@@ -332,7 +328,7 @@ class SqlArchive(Archive):
                     self._disown(scope.connection, session)
         with self.database.writing() as connection:
             delete_rest(connection, user)
-        return self._deleted(tuple(sorted(shown, key=lambda one: (one.thread, one.namespace))))
+        return self._deleted(shown)
 
     def commit_compression(
         self, session: Session, entry: ExtractionEntry, made: Compression | None
@@ -356,29 +352,28 @@ class SqlArchive(Archive):
     def tips(self, session: Session) -> tuple[Tip, ...]:
         ends = _TIPS.join(runs, (runs.c.id == turns.c.run) & (runs.c.last == turns.c.place))
         own = ends.where(turns.c.session == _NUMBER)
-        rows = self._turn_rows(session, own.order_by(turns.c.id))
+        name = session_name(session)
+        rows = self._rows(own.order_by(turns.c.id), user=session.user, name=name)
         return tuple(Tip(*row) for row in rows)
 
     def sessions(self, user: str, name: str | None = None) -> tuple[Session, ...]:
         named = () if name is None else (sessions.c.name == name,)
-        rows = self._session_rows(user, ~sessions.c.hidden, *named)
-        named_so = (Session(user, row.thread, row.namespace) for row in rows)
-        return tuple(sorted(named_so, key=lambda session: (session.thread, session.namespace)))
+        shown = self.sessions_by_age(user, ~sessions.c.hidden, *named)
+        return tuple(sorted(shown, key=lambda session: (session.thread, session.namespace)))
 
-    def sessions_by_age(self, user: str) -> tuple[Session, ...]:
-        """Return the sessions of a user, a copied thread after its original.
+    def sessions_by_age(self, user: str, *conditions: Any) -> tuple[Session, ...]:
+        """Return the sessions of a user that meet conditions, a copied thread after its original.
 
         Deleted sessions are included as long as copies need turns of them.
         """
-        rows = sorted(self._session_rows(user), key=lambda row: row.id)
+        own = users.c.name == without_controls("user_id", user)
+        query = select(sessions).join(users, users.c.id == sessions.c.owner)
+        rows = self._rows(query.where(own, *conditions).order_by(sessions.c.id))
         return tuple(Session(user, row.thread, row.namespace) for row in rows)
 
     def users(self) -> tuple[str, ...]:
         """Return the users that have sessions, sorted."""
-        if not self.database.exists():
-            return ()
-        with self.database.reading() as connection:
-            return tuple(sorted(connection.execute(select(users.c.name)).scalars()))
+        return tuple(sorted(row.name for row in self._rows(select(users.c.name))))
 
     def verify(self, session: Session) -> tuple[Finding, ...]:
         if not self.database.exists():
@@ -398,17 +393,16 @@ class SqlArchive(Archive):
         except ArchiveFormatError as error:
             return (Finding(self.database.name, str(error)),)
 
-    def _deleted(self, sessions: tuple[Session, ...]) -> Deleted:
+    def _deleted(self, sessions: tuple[Session, ...]) -> DeletionReport:
         """Empty the caches after sessions were deleted, and sweep the files."""
         self._forget()
         # Swept even if none was deleted: an earlier deletion may have failed before its sweep.
-        return Deleted(sessions, self.database.sweep() if self.database.exists() else ())
+        return DeletionReport(sessions, self.database.sweep() if self.database.exists() else ())
 
-    def _turn_rows(self, session: Session, query: Select[Any]) -> Sequence[Any]:
-        """Return the rows of a query about a session, which it has as `_NUMBER`."""
+    def _rows(self, query: Select[Any], **key: Any) -> Sequence[Any]:
+        """Return the rows of a query, none if there is no database."""
         if not self.database.exists():
             return ()
-        key = {"user": session.user, "name": session_name(session)}
 
         def read() -> Sequence[Any]:
             with self.database.reading() as connection:
@@ -433,20 +427,6 @@ class SqlArchive(Archive):
             user = select(users.c.id).where(users.c.id == row.user).with_for_update()
             connection.execute(user)  # after the session, as commits lock them: no deadlock
             yield scope_of(connection, row, session, copies=copies)
-
-    def _session_rows(self, user: str, *conditions: Any) -> list[Row[Any]]:
-        """Return the rows of a user's sessions, also hidden ones, that meet the conditions."""
-        without_controls("user_id", user)
-        if not self.database.exists():
-            return []
-        query = select(sessions).join(users, users.c.id == sessions.c.owner)
-        query = query.where(users.c.name == user, *conditions)
-
-        def read() -> list[Row[Any]]:
-            with self.database.reading() as connection:
-                return list(connection.execute(query))
-
-        return again_if_lost(read)
 
 
 class DiskArchive(SqlArchive):

@@ -74,7 +74,7 @@ def test_deleted_original_keeps_what_its_copy_sees(archive: Archive) -> None:
     assert [found.turn for found in best_of_each(archive.load(COPY, tip), "second", 9)] == [2]
     assert (archive.load(SESSION, own).tip, archive.load(SESSION).tip) == (None, None)
     assert archive.sessions(SESSION.user) == (COPY,)
-    assert "thread 'copy' was copied from it" in deleted.left[0]
+    assert "thread 'copy' was copied from it" in deleted.not_erased[0]
     assert [
         hit.tip.turn for hit in archive.elsewhere(Session(SESSION.user, "x"), "second", 9)
     ] == []
