@@ -21,7 +21,8 @@ from ebbtide import (
     erase,
 )
 from ebbtide.memory.turn import Session
-from tests.acceptance.stage import AUTH, EXACT, Stage, stage
+from tests.acceptance.stage import AUTH, EXACT, Stage, recalled, stage
+from tests.doubles import call
 from tests.zipped import revealed
 
 TOLD = "The zirconium gate opens with the code of the harbour master."
@@ -55,6 +56,12 @@ def holding(root: Path, *texts: str) -> list[str]:
         for text in texts
         if text.encode() in revealed(path.read_bytes())
     ]
+
+
+def test_search_by_bytes_finds_what_is_kept(tmp_path: Path) -> None:
+    """03: before an erasure, the byte search finds the text in archive and checkpoints."""
+    with told(tmp_path):
+        assert holding(tmp_path, TOLD) != []
 
 
 def test_nothing_is_left_of_a_turn(tmp_path: Path) -> None:
@@ -98,6 +105,27 @@ def test_erased_turn_is_not_found(tmp_path: Path) -> None:
         assert (len(before), after) == (1, ())
 
 
+def test_what_was_made_from_it_goes_too(tmp_path: Path) -> None:
+    """03: the summary of a log that has it is written again from what remains, its goal goes."""
+    structured = [
+        {"summary": f"It was said: {TOLD}", "keywords": ["zirconium"], "importance": 50},
+        {"summary": "It is about a garden.", "keywords": ["garden"], "importance": 50},
+    ]
+    with told(tmp_path, structured=structured) as here:
+        opening = call("open_effort", name="gate", goal=QUICKSILVER)
+        here.say(f"{TOLD} Mind it.", opening, ANSWER)
+        here.say("There is a garden behind the gate, with a pond and a shed in it.")
+        here.use("close_effort")
+        here.chat(2)
+
+        erase(here.talk.agent, here.config, 2)
+        report = erase(here.talk.agent, here.config, 5)
+
+        assert report.resummarised == ("gate",)
+        assert holding(tmp_path, TOLD, QUICKSILVER, ANSWER) == []
+        assert "It is about a garden." in recalled(here.chat(1)[0].sent)
+
+
 @pytest.mark.parametrize("turns", [0, 1])
 def test_commands_go_with_the_turn_that_they_follow(tmp_path: Path, turns: int) -> None:
     """03: a goal set by hand goes with the turn before it, or with the first turn."""
@@ -136,6 +164,14 @@ def test_turns_that_quote_it_are_named(tmp_path: Path) -> None:
 
         assert [tip.turn for tip in report.quoted] == [5]
         assert here.asked()[-1] == f'You said: "{TOLD}"'
+
+
+def test_erasing_again(tmp_path: Path) -> None:
+    """03: it can be repeated."""
+    with told(tmp_path) as here:
+        erase(here.talk.agent, here.config, 2)
+
+        assert erase(here.talk.agent, here.config, 2).turn == 2
 
 
 def test_unknown_turn(tmp_path: Path) -> None:

@@ -236,3 +236,16 @@ def test_the_checkpoints_of_another_checkpointer_are_named(tmp_path: Path) -> No
 
     assert report.sessions == (ANN,)
     assert any("the agent's checkpointer has none" in line for line in report.not_erased)
+
+
+def test_a_reader_of_the_archive_is_named(tmp_path: Path) -> None:
+    """If another connection keeps SQLite from reclaiming pages, the report says so."""
+    chat = lived(tmp_path, InMemorySaver(), DiskArchive(tmp_path / "archive", lock_timeout=0.1))
+    reader = sqlite3.connect(tmp_path / "archive" / "ebbtide.sqlite")
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM ebbtide_turns").fetchone()
+
+    report = delete_session(chat.agent, of("ann", "one"))
+
+    reader.close()
+    assert ["another connection is reading it" in one for one in report.not_erased] == [True]
