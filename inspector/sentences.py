@@ -38,6 +38,7 @@ CHANGES: Mapping[str, tuple[str, str]] = {
     "evicted": ("evicted", "its summary left the prompt; the archive keeps everything"),
     "returned": ("concluded", "its summary came back into the prompt"),
     "surfaced": ("concluded", "its summary came from an earlier session"),
+    "learned": ("concluded", "another session said it since"),
 }
 """The state of an effort after an event of this type, and what the event did."""
 

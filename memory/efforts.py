@@ -340,6 +340,7 @@ _TRANSITIONS: Mapping[str, Callable[[Efforts, str, Event], Efforts]] = {
     "evicted": lambda state, name, _: _hidden(state, name),
     "returned": lambda state, name, _: _listed(state, [name]),
     "surfaced": lambda state, _, event: _listed(state, event["efforts"]),
+    "learned": lambda state, _, event: _listed(state, event["efforts"]),
     "referenced": _referenced,
     "anchored": lambda state, _, event: replace(state, anchor=dict(event["anchor"])),
 }

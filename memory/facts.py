@@ -3,15 +3,17 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from functools import lru_cache
+from typing import Final, Literal, TypeAlias
 
 from rapidfuzz import fuzz
 
+from .dates import day_of
 from .efforts import Effort
 from .names import is_qualified, parted, qualified
 from .search.terms import query_terms, words
 from .turn import Session, Tip
-from .veto import differ
+from .veto import claim, differ
 
 Field: TypeAlias = Literal["Facts", "Rules"]
 """The fields of a state block whose items are memories."""
@@ -25,6 +27,10 @@ _LIKENESS = 85
 The veto decides then: "allergic to peanuts" and "not allergic to peanuts" are two facts.
 """
 
+ENDED: Final = "no longer"
+"""What stands before a line that ends a fact or rule, and is the field of that item."""
+
+_ENDS = re.compile(rf"(?i){ENDED}\s*:\s*")
 _ITEMS = re.compile(r"[\n;；]+")
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)])\s+")
 _NOTHING = frozenset({"", "none", "n a", "nothing", "unknown"})
@@ -33,15 +39,18 @@ _NOTHING = frozenset({"", "none", "n a", "nothing", "unknown"})
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A fact or a rule as a state block says it."""
+    """A fact or a rule as a state block says it, or that it no longer holds."""
 
-    field: Field
+    field: Field | Literal["no longer"]
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A remembered item in its newest wording, and the turn of a session that said it so."""
+    """A remembered item in its newest wording, and the turn of a session that said it so.
+
+    It no longer `holds` if it was `lifted` at a time, or said on abandoned branches alone.
+    """
 
     id: str
     field: Field
@@ -49,13 +58,22 @@ class Fact:
     session: Session
     tip: Tip
     at: str
+    holds: bool = True
+    lifted: str = ""
+
+    @property
+    def order(self) -> tuple[str, int]:
+        """By which the newer of two facts is told; those of one turn are equal."""
+        return self.at, self.tip.turn
 
     def effort(self, importance: int) -> Effort:
         """Return it as what is surfaced of other sessions: a concluded effort of one turn."""
         return Effort(
             self.id,
             "concluded",
-            summary=self.text,
+            summary=f"{self.text} ({ENDED} since {day_of(self.lifted)})"
+            if self.lifted
+            else self.text,
             keywords=keywords_of(self.text),
             importance=importance,
             turn=self.tip.turn,
@@ -72,8 +90,10 @@ def items(block: Mapping[str, str]) -> tuple[Item, ...]:
     for name in BASE:
         for line in _ITEMS.split(block.get(name, "")):
             text = " ".join(_BULLET.sub("", line).split()).rstrip(".")
-            if fold(text) not in _NOTHING:
-                found.setdefault(fold(text), Item(name, text))
+            ended = _ENDS.match(text)
+            item = Item(ENDED, text[ended.end() :]) if ended else Item(name, text)
+            if fold(item.text) not in _NOTHING:
+                found.setdefault(fold(text), item)
     return tuple(found.values())
 
 
@@ -97,6 +117,48 @@ def same(text: str, other: str) -> bool:
         return True
     alike = fuzz.ratio(" ".join(sorted(one.split())), " ".join(sorted(two.split())))
     return alike >= _LIKENESS and not differ(text, other)
+
+
+def competes(text: str, other: str) -> bool:
+    """Tell whether of two lines the newer may revoke the older: a wrong guess costs few tokens.
+
+    Half of the words of the shorter frame are in the other, and a value or a negation differs.
+
+    >>> competes("always answer in Dutch", "answer in English from now on, no more Dutch")
+    True
+    >>> competes("always answer in Dutch", "answer briefly"), competes("is 42", "lives in Lyon")
+    (False, False)
+    """
+    (values, negated, frame), (others, other_negated, other_frame) = _framed(text), _framed(other)
+    if not 0 < min(len(frame), len(other_frame)) <= 2 * len(frame & other_frame):
+        return False
+    return negated != other_negated or bool(values and others and values != others)
+
+
+@lru_cache(maxsize=8_000)  # as `claim`
+def _framed(text: str) -> tuple[frozenset[str], tuple[str, ...], frozenset[str]]:
+    values, negated, said = claim(text)
+    frame = frozenset(word for word in said if word not in values and query_terms(word))
+    return frozenset(values), negated, frame
+
+
+def holding(fact: Fact, known: Mapping[str, Fact]) -> Fact:
+    """Return the fact that holds in place of one: the newest that competes, or itself."""
+    later = [one for one in _rivals(fact, known) if one.order > fact.order]
+    return holding(max(later, key=lambda one: one.order), known) if later else fact
+
+
+def behind(fact: Fact, known: Mapping[str, Fact]) -> list[Fact]:
+    """Return the older facts in place of which one holds, the newest first."""
+    found = [fact]
+    for later in found:
+        older = (one for one in _rivals(later, known) if one.order < later.order)
+        found += [one for one in older if one not in found]
+    return sorted(found[1:], key=lambda one: one.order, reverse=True)
+
+
+def _rivals(fact: Fact, known: Mapping[str, Fact]) -> list[Fact]:
+    return [one for one in known.values() if one.holds and competes(one.text, fact.text)]
 
 
 def keywords_of(text: str) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from .archive.protocol import Archive
 from .attention.law import Attention, Explanation
 from .errors import CommandError
-from .facts import is_fact
+from .facts import behind, holding, is_fact
 from .settings import ATTENTION_THRESHOLD
 from .turn import Session, Tip
 from .view import view_at
@@ -28,8 +28,18 @@ class UserMemories:
     attention: Attention
 
     def list(self) -> tuple[Explanation, ...]:
-        """Explain all memories, newest first, also faded and suppressed ones."""
-        return tuple(map(self.explain, self.attention.remembered(self.user)))
+        """Explain all memories, newest first, also faded, suppressed and lifted ones.
+
+        A fact or rule stands before those in place of which it holds.
+        """
+        ids, known = self.attention.remembered(self.user), self.archive.facts(self.user)
+        placed = dict[str, None]()
+        for memory_id in ids:
+            if (fact := known.get(memory_id)) and memory_id not in placed:
+                first = holding(fact, known)
+                placed |= dict.fromkeys(one.id for one in (first, *behind(first, known)))
+            placed |= {memory_id: None}
+        return tuple(map(self.explain, placed))
 
     def in_attention(self) -> tuple[Explanation, ...]:
         """Return the memories in attention, strongest first, then the suppressed ones."""

@@ -57,8 +57,8 @@ def differ(text: str, other_text: str) -> bool:
     >>> differ("The timeout is 30 s.", "The timeout is 30 min.")
     True
     """
-    marks, negated, words = _claim(text)
-    other_marks, other_negated, other_words = _claim(other_text)
+    marks, negated, words = claim(text)
+    other_marks, other_negated, other_words = claim(other_text)
     if marks != other_marks or negated != other_negated:
         return True
     alone = [*(Counter(words) - Counter(other_words)).elements()]
@@ -81,8 +81,12 @@ def differ(text: str, other_text: str) -> bool:
 
 
 @lru_cache(maxsize=8_000)  # 5 MB: each text is compared with many others
-def _claim(text: str) -> tuple[tuple[str, ...], ...]:
-    """Return numbers, units and names, what is negated, and all words that claim something."""
+def claim(text: str) -> tuple[tuple[str, ...], ...]:
+    """Return numbers, units and names, what is negated, and all words that claim something.
+
+    >>> claim("The rent is not 900.")
+    (('900',), ('900',), ('rent', '900'))
+    """
     text = _UNIT.sub(" ", _THOUSANDS.sub("", _NOT.sub(" not", text)))
     names = {*_NAME.findall(text)} - {"I"}
     marks, negated, words = list[str](), list[str](), list[str]()

@@ -8,6 +8,7 @@ from typing import Any
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
+from ..memory.attention.surfacing import learned
 from ..memory.banners import banner_of
 from ..memory.context.budget import check_budget
 from ..memory.context.changes import before_turn, end_turn
@@ -70,6 +71,8 @@ def begin_turn(
     if efforts.turn == 1 + before.get("adopted", 0):
         question = "\n".join(map(text, arrived.new))
         efforts = parts.surfaced(efforts, seen.at(Tip()), question, runtime)
+    else:
+        efforts = learned(view, efforts)
     turns = {**arrived.kept(efforts.turn - 1, window), efforts.turn: [*arrived.new]}
     kept = [message for messages in turns.values() for message in messages]
     older = standing(arrived.system, kept)

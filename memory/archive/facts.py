@@ -10,16 +10,16 @@ from dataclasses import asdict, dataclass, field
 from itertools import count
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, select, update
 
 from ..attention.law import Memory
-from ..facts import BASE, Fact, Item, fact_id, fold, items, keywords_of, same
+from ..facts import BASE, ENDED, Fact, Item, fact_id, fold, items, keywords_of, same
 from ..state_block import newest
 from ..turn import Session, StoredTurn, Tip
+from ..veto import claim
 from .commit import Committed
 from .database import upsert
 from .index import among
-from .load import Past
 from .memories import FREE, lock, moment, put, row_of, set_keywords, storable_text
 from .rows import anchor_of
 from .schema import ANCHOR, facts, memories, sessions, turns, users
@@ -42,17 +42,16 @@ _PARENT = (
 class Said:
     """What a turn's state block does to the memories of its user, who has the facts `known`.
 
-    `names` has the memory of each item. What is said anew is `stored`: it becomes a memory, or
-    renews the one of the same words in any session. What the context had from another session is
-    `accessed`, and what the block leaves out `withdrawn`.
+    What it says anew is `stored` by the memory: it becomes that, or renews one of the same words in
+    any session; without a `Memory` it ends that. What the context had from another session is
+    `accessed`, and `rules` are those in use.
     """
 
     number: int
     known: Sequence[Any] = ()
-    names: Mapping[Item, str] = field(default_factory=dict)
-    stored: Sequence[tuple[Item, Memory]] = ()
+    stored: Mapping[str, tuple[Item, Memory | None]] = field(default_factory=dict)
     accessed: Collection[str] = ()
-    withdrawn: Collection[str] = ()
+    rules: Collection[str] = ()
 
 
 def items_of(turn: StoredTurn, state: Mapping[str, Any] | None) -> tuple[Item, ...]:
@@ -74,8 +73,8 @@ def said_of(
 ) -> Said:
     """Return what a turn does to the facts and rules of its user, all of which are compared.
 
-    It does something if it wrote its block, or is the first of a day on which rules are in use; if
-    its thread `moved` to another branch, only the names are needed.
+    It does something if it wrote its block, is the first of a day on which rules are in use, or
+    `moved` its thread to another branch. What a block leaves out stays.
     """
     said, written = items_of(turn, state), any(one["type"] == "anchored" for one in turn.events)
     has_rules = any(item.field == "Rules" for item in said)
@@ -85,36 +84,35 @@ def said_of(
         key = {"user": session.user, "parent": turn.parent}
         parent = connection.execute(_PARENT, key).first()
         is_first = parent is None or parent.at[:10] != turn.at[:10]
-        renews = written or (has_rules and is_first)
-        known = connection.execute(_OF_USER, key).all() if renews or moved else ()
+        if not (written or moved or (has_rules and is_first)):
+            return Said(turn.number)
+        known = connection.execute(_OF_USER, key).all()
     by_fold, wording = dict[str, str](), dict[str, str]()
     for row in known:
         by_fold.setdefault(fold(row.text), row.memory)
         wording.setdefault(row.memory, row.text)
-
-    def name_of(text: str) -> str:
-        """Return the id of the memory that says the same, "" if there is none."""
-        alike = (memory_id for memory_id, other in wording.items() if same(text, other))
-        return by_fold.get(fold(text)) or next(alike, "")
-
-    if not renews:
-        return Said(turn.number, known, {item: name_of(item.text) for item in said if known})
-    before = [item.text for item in items(anchor_of(parent)) if not item.text.endswith("…")]
-    folded, stood = {fold(text) for text in before}, {name_of(text) for text in before}
+    before = {(one.field == ENDED, fold(one.text)) for one in items(anchor_of(parent))}
     shown = (state or {}).get("memory", {}).get("summaries") or ()
-    names, stored = dict[Item, str](), list[tuple[Item, Memory]]()
+    stored, current = dict[str, tuple[Item, Memory | None]](), dict[str, Item]()
     for place, item in enumerate(said, 1):
-        name = name_of(item.text)
-        if name not in shown and fold(item.text) not in folded:  # else as it was, or deleted
+        text, ends = storable_text(item.text), item.field == ENDED
+        says_so = (memory for memory, other in wording.items() if same(text, other))
+        name = by_fold.get(fold(text)) or next(says_so, "")
+        is_new = (ends, fold(item.text)) not in before  # else as it was, or deleted
+        if item.field == ENDED:
+            alike = (one for one in wording if one == text or claim(wording[one]) == claim(text))
+            if is_new and (name := name or next(alike, "")):
+                stored[name] = Item(ENDED, text), None
+            continue
+        if is_new and name not in shown:
             free = (fact_id(session, turn.number, n) for n in count(place))  # of other branches too
             name = name or next(one for one in free if one not in wording)
-            text = storable_text(item.text)
             by_fold[fold(text)], wording[name] = name, text
             memory = Memory(name, BASE[item.field], moment(turn.at), keywords_of(text))
-            stored.append((Item(item.field, text), memory))
-        names[item] = name
-    current = {*names.values()}
-    return Said(turn.number, known, names, stored, current & {*shown}, stood - current)
+            stored[name] = Item(item.field, text), memory
+        current[name] = item
+    rules = [name for name, item in current.items() if item.field == "Rules"]
+    return Said(turn.number, known, stored, current.keys() & {*shown}, rules)
 
 
 def remember(
@@ -128,7 +126,7 @@ def remember(
 
     A rule has the date of the last day on which its block was in use.
     """
-    if not (said.names or said.known or done.moved):
+    if not (said.stored or said.known or done.moved):
         return
     turn, past, user = done.turn, done.past, done.past.session.user
     lock(connection, user)
@@ -136,70 +134,84 @@ def remember(
     if (said.number, said.known) != (turn.number, known):  # another writer was faster
         said = said_of(lambda: nullcontext(connection), session, turn, state, moved=done.moved)
     if done.moved:
-        _move(connection, past, said)
+        own = [row for row in said.known if row.session == past.session.id]
+        ids = past.ids([row.turn for row in own])
+        seen = [
+            row
+            for row in said.known
+            if row.session != past.session.id or ids.get(row.turn) == row.hash
+        ]
+        _settle(connection, user, {row.memory for row in own}, seen)
     accessed = {"accesses": memories.c.accesses + 1, "attended": FREE}
     for memory_id in said.accessed:
         connection.execute(update(memories).where(*row_of(user, memory_id)).values(accessed))
     at = {"session": past.session.id, "turn": turn.number, "at": turn.at}
     rows = [
-        {"owner": user, "memory": memory.id, "hash": turn.id, **at, **asdict(item)}
-        for item, memory in said.stored
+        {"owner": user, "memory": name, "hash": turn.id, **at, **asdict(item)}
+        for name, (item, _) in said.stored.items()
     ]
     if rows:
         insert = upsert(connection, facts)
         renewed = {name: insert.excluded[name] for name in (*at, "field", "text")}
         said_so = insert.on_conflict_do_update(index_elements=[*facts.primary_key], set_=renewed)
         connection.execute(said_so, rows)
-    for _, memory in said.stored:
-        put(connection, user, memory.id, memory, None)
-    for memory_id in said.withdrawn:
-        put(connection, user, memory_id, None, None)
-    rules = [name for item, name in said.names.items() if item.field == "Rules"]
-    in_use = update(memories).where(memories.c.owner == user, among(memories.c.memory, rules))
+    for name, (_, memory) in said.stored.items():
+        put(connection, user, name, memory, None)
+    in_use = update(memories).where(memories.c.owner == user, among(memories.c.memory, said.rules))
     connection.execute(in_use.values(created=moment(turn.at).isoformat()))
 
 
-def _move(connection: Connection, past: Past, said: Said) -> None:
-    """Withdraw the facts of a branch that a session left, and put back those of its new one."""
-    user, session = past.session.user, past.session.id
-    own = [row for row in said.known if row.session == session]
-    ids = past.ids([row.turn for row in own])
-    seen = {row.memory for row in own if ids.get(row.turn) == row.hash}
-    elsewhere = {row.memory for row in said.known if row.session != session}
-    for memory_id in {row.memory for row in own} - seen - elsewhere:
+def _settle(connection: Connection, user: int, names: Collection[str], rows: Sequence[Any]) -> None:
+    """Withdraw memories that no row says or the newest ends, and put back others.
+
+    The rows are the newest first.
+    """
+    last = {row.memory: row.field for row in reversed(rows)}
+    holding = [name for name in names if last.get(name, ENDED) != ENDED]
+    for memory_id in {*names}.difference(holding):
         put(connection, user, memory_id, None, None)
-    returned = memories.c.owner == user, among(memories.c.memory, seen & {*said.names.values()})
+    returned = memories.c.owner == user, among(memories.c.memory, holding), memories.c.withdrawn
     back = {"withdrawn": False, "attended": ~memories.c.suppressed}
-    connection.execute(update(memories).where(*returned, memories.c.withdrawn).values(back))
+    connection.execute(update(memories).where(*returned).values(back))
 
 
 def of_user(connection: Connection, user: str, ids: Collection[str] = ()) -> dict[str, Fact]:
     """Return the remembered items of a user by their ids, all or these, in their newest wording."""
     named = (among(facts.c.memory, ids),) if ids else ()
+    stored = memories.c.owner == facts.c.owner, memories.c.memory == facts.c.memory
     query = (
-        select(facts, sessions.c.thread, sessions.c.namespace)
+        select(facts, sessions.c.thread, sessions.c.namespace, FREE.label("holds"))
         .join(users, users.c.id == facts.c.owner)
         .join(sessions, sessions.c.id == facts.c.session)
+        .join(memories, and_(*stored))
         .where(users.c.name == user, *named)
         .order_by(*_NEWEST_FIRST)
     )
+    rows = connection.execute(query).all()
+    ended = {row.memory: row.at for row in reversed(rows) if row.field == ENDED}
     found: dict[str, Fact] = {}
-    for row in connection.execute(query):
-        session, tip = Session(user, row.thread, row.namespace), Tip(row.turn, row.hash)
-        found.setdefault(row.memory, Fact(row.memory, row.field, row.text, session, tip, row.at))
+    for row in rows:
+        if row.field != ENDED:
+            session, tip = Session(user, row.thread, row.namespace), Tip(row.turn, row.hash)
+            state = bool(row.holds), "" if row.holds else ended.get(row.memory, "")
+            said = Fact(row.memory, row.field, row.text, session, tip, row.at, *state)
+            found.setdefault(row.memory, said)
     return found
 
 
 def forget(connection: Connection, user: int, *origins: Any) -> None:
-    """Delete origins of a user's facts, and the memories that have no other one."""
-    touched = select(facts.c.memory).where(facts.c.owner == user, *origins)
-    names = {*connection.execute(touched).scalars()}
+    """Delete origins of a user's facts, and the memories that no other one says."""
+    touched = select(facts.c.memory, facts.c.field).where(facts.c.owner == user, *origins)
+    gone = connection.execute(touched).all()
+    names = {row.memory for row in gone}
     connection.execute(delete(facts).where(facts.c.owner == user, *origins))
     query = select(facts).where(facts.c.owner == user, among(facts.c.memory, names))
-    newest_first = connection.execute(query.order_by(*_NEWEST_FIRST)).all()
-    left = {row.memory: row.text for row in reversed(newest_first)}
+    rows = connection.execute(query.order_by(*_NEWEST_FIRST)).all()
+    left = {row.memory: row.text for row in reversed(rows) if row.field != ENDED}
     for memory_id in names:
         if memory_id in left:
             set_keywords(connection, user, memory_id, left[memory_id])
         else:
             connection.execute(delete(memories).where(*row_of(user, memory_id)))
+            connection.execute(delete(facts).where(*row_of(user, memory_id, facts)))
+    _settle(connection, user, {row.memory for row in gone if row.field == ENDED}, rows)

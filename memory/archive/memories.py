@@ -12,7 +12,17 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, delete, or_, select, update
+from sqlalchemy import (
+    Connection,
+    Table,
+    and_,
+    bindparam,
+    delete,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from ..attention.law import (
     BOOST,
@@ -28,9 +38,10 @@ from ..attention.law import (
     in_context,
     ranked,
 )
+from ..dates import stamped
 from ..efforts import Effort, left_by
 from ..errors import ArchiveError, AttentionError
-from ..facts import keywords_of
+from ..facts import ENDED, keywords_of
 from ..names import is_qualified, parted, qualified
 from ..serialised import clean
 from ..settings import ATTENTION_THRESHOLD
@@ -45,6 +56,13 @@ _USED = frozenset({"referenced", "returned"})
 
 FREE = ~or_(memories.c.suppressed, memories.c.withdrawn)
 """The condition that a memory may enter attention."""
+
+_ENDED = select(facts.c.memory).where(facts.c.owner == memories.c.owner, facts.c.field == ENDED)
+_KNOWN = or_(~memories.c.withdrawn, memories.c.memory.in_(_ENDED))
+"""The condition that a memory is listed; those of abandoned branches are not."""
+
+_BY_HAND = "00"
+"""Stands for the turn that ended a fact, if it was suppressed instead."""
 
 _LOCK = select(users.c.id).where(users.c.id == bindparam("user")).with_for_update()
 """Makes other writers of a user's attention wait; SQLite has one writer at a time anyway."""
@@ -123,20 +141,19 @@ class SqlAttention(Attention):
         if self.database.exists():
             with self._writing(user_id) as (connection, user):
                 connection.execute(delete(memories).where(*row_of(user, memory_id)))
-                said = facts.c.owner == user, facts.c.memory == memory_id
-                connection.execute(delete(facts).where(*said))
+                connection.execute(delete(facts).where(*row_of(user, memory_id, facts)))
 
     def reword(self, user_id: str, memory_id: str, text: str) -> bool:
         if not self.database.exists():
             return False
         with self._writing(user_id) as (connection, user):
-            said = facts.c.owner == user, facts.c.memory == memory_id
-            change = update(facts).where(*said).values(text=storable_text(text))
+            said = update(facts).where(*row_of(user, memory_id, facts))
+            change = said.values(text=storable_text(text))
             set_keywords(connection, user, memory_id, text)
             return bool(connection.execute(change).rowcount)
 
     def remembered(self, user_id: str) -> tuple[str, ...]:
-        stored = [one.memory for one in self._stored(user_id, ~memories.c.withdrawn)]
+        stored = [one.memory for one in self._stored(user_id, _KNOWN)]
         by_id = sorted(stored, key=attrgetter("id"))
         newest_first = sorted(by_id, key=attrgetter("created"), reverse=True)
         return tuple(memory.id for memory in newest_first)
@@ -171,6 +188,8 @@ class SqlAttention(Attention):
             change = update(memories).where(*row_of(user, memory_id))
             # As at a commit it enters first, and leaves at once if it may not stay.
             stored = connection.execute(change.values(**values, attended=True)).rowcount
+            if "suppressed" in values:
+                _lift(connection, user, memory_id, stamped(now) if values["suppressed"] else "")
             self._settle(connection, user, now)
         return bool(stored)
 
@@ -219,6 +238,16 @@ def _errors_of_attention() -> Iterator[None]:
         yield
     except (ArchiveError, OSError) as error:
         raise AttentionError(str(error)) from error
+
+
+def _lift(connection: Connection, user: int, memory_id: str, at: str) -> None:
+    """Note when somebody suppressed a fact, "" if it is no longer suppressed."""
+    own = row_of(user, memory_id, facts)
+    connection.execute(delete(facts).where(*own, facts.c.hash == _BY_HAND))
+    said = select(facts).where(*own).order_by(facts.c.at.desc()).limit(1)
+    if at and (row := connection.execute(said).first()):
+        ended = {"hash": _BY_HAND, "field": ENDED, "at": at}
+        connection.execute(insert(facts).values({**row._asdict(), **ended}))
 
 
 def lock(connection: Connection, user: int) -> None:
@@ -347,6 +376,6 @@ def set_keywords(connection: Connection, user: int, memory_id: str, text: str) -
     connection.execute(update(memories).where(*row_of(user, memory_id)).values(keywords=keywords))
 
 
-def row_of(user: int, memory_id: Any) -> tuple[Any, ...]:
-    """Return the conditions of a memory's row."""
-    return memories.c.owner == user, memories.c.memory == memory_id
+def row_of(user: int, memory_id: Any, table: Table = memories) -> tuple[Any, ...]:
+    """Return the conditions of a memory's row, or of its rows in another table."""
+    return table.c.owner == user, table.c.memory == memory_id

@@ -1,4 +1,4 @@
-"""Surface efforts of a user's earlier sessions in the context of a new one."""
+"""Surface memories of a user's other sessions: at the start of one, and what changed since."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from datetime import datetime
 from itertools import islice
 
 from ..efforts import Effort, Efforts, happened, within_limit
+from ..facts import fold, holding, is_fact, items
 from ..names import parted, session_name
 from ..settings import Settings
 from ..view import ArchiveView
@@ -50,10 +51,37 @@ class Attended:
         return tuple(islice(ids, self.settings.recall_hints))
 
     def _visible(self, text: str, *, unrelated: bool = True) -> Iterator[tuple[Effort, float]]:
+        """Yield what is in attention, of facts that compete the newest in place of all."""
         own, user = session_name(self.view.session), self.view.session.user
+        known, shown = self.view.archive.facts(user), set[str]()
         for memory in self.attention.refresh_for_context(user, text, CAPACITY, now=self.now):
-            if parted(memory.id)[0] == own or not (memory.relevance or unrelated):
+            fact = known.get(memory.id)
+            name = holding(fact, known).id if fact else memory.id
+            if parted(name)[0] == own or not (memory.relevance or unrelated) or name in shown:
                 continue
-            effort = self.view.effort(memory.id, ())
+            shown.add(name)
+            effort = self.view.effort(name, ())
             if effort is not None and effort.status == "concluded":
                 yield effort, memory.relevance
+
+
+def learned(view: ArchiveView, state: Efforts) -> Efforts:
+    """Return the state of a later turn with what other sessions said against facts of this one.
+
+    These are newer facts that compete with one that was shown or stands in the state block, and
+    facts that were lifted since the last turn.
+    """
+    texts = {fold(item.text) for item in items(state.anchor)}
+    if view.session.anonymous or not (texts or any(map(is_fact, state.summaries))):
+        return state
+    known = view.archive.facts(view.session.user)
+    own = [one for one in known.values() if one.id in state.summaries or fold(one.text) in texts]
+    since = max((turn.at for turn in view.past.turns([view.tip.turn])), default="")
+    news = [one.id for one in own if one.lifted > since]
+    for fact in own:
+        later = holding(fact, known)
+        if fact.holds and later not in own and later.session != view.session:
+            news.append(later.id)
+    if not news:
+        return state
+    return within_limit(happened(state, {"type": "learned", "efforts": [*dict.fromkeys(news)]}))

@@ -8,6 +8,7 @@ from langchain_core.messages import BaseMessage
 from ...prompts.loader import render
 from ..dates import day_of
 from ..efforts import Effort, changes, one_line
+from ..facts import ENDED, Fact, behind, holding, is_fact
 from ..names import is_qualified
 from ..running_turn import Turn
 from ..tokens import count_messages, cut_marked
@@ -26,7 +27,13 @@ def fitting(work: Turn) -> tuple[tuple[str, ...], tuple[str, ...], int]:
     """
     limit = part_limit("memory", work.room)
     stored = work.view.efforts_named([*work.efforts.summaries], work.efforts.events)
-    every = summary_lines(work, stored, work.room)
+    known = _known_facts(work, stored)
+    stale = {
+        fact.id
+        for fact in map(known.get, work.efforts.summaries)
+        if fact and not (fact.holds and holding(fact, known) is fact)
+    }
+    every = summary_lines(work, [one for one in stored if one.id not in stale], work.room)
     ended = {effort.id: effort.turn for effort in stored if not is_qualified(effort.id)}
     places = {
         name: (ended.get(name, work.efforts.summaries[name]["last_referenced_turn"]), at)
@@ -80,14 +87,34 @@ def summary_lines(work: Turn, efforts: Sequence[Effort], room: int) -> dict[str,
     frame = max(count_messages(messages, work.run.count) for messages in frames)
     limit = max(1, part_limit("memory", room) - frame)
     concluded = [effort for effort in efforts if effort.status == "concluded"]
-    lines = {}
+    lines, known = {}, _known_facts(work, concluded)
     for effort in sorted(concluded, key=lambda e: 0 if is_qualified(e.id) else e.turn):
         elsewhere = is_qualified(effort.id)
         turns = work.view.turns_of(effort.id, [effort.turn]) if elsewhere else ()
         day = f" ({day_of(turns[0].at)})" if turns else ""
         line = f"- {effort.id}{day}: {one_line(effort.summary)}"
+        if fact := known.get(effort.id):
+            texts = [fact.text, *(older.text for older in behind(fact, known))]
+            line = f"- {effort.id}{day}: {one_line('; before: '.join(texts))}"
         lines[effort.id] = cut_marked(line, limit, work.run.count)
     return lines
+
+
+def learned_notes(work: Turn, names: Sequence[str], room: int) -> list[BaseMessage]:
+    """Return what other sessions said against facts of this one as a note; none if erased."""
+    stored = work.view.efforts_named(names, ())
+    known, lines = _known_facts(work, stored), summary_lines(work, stored, room)
+    for name, fact in known.items():
+        if name in lines and fact.lifted:
+            lines[name] = f"- {name} ({day_of(fact.lifted)}): {ENDED}: {one_line(fact.text)}"
+    quote = "\n".join(lines.values())
+    return [work.fences.note(render("learned", quote=quote))] if quote else []
+
+
+def _known_facts(work: Turn, efforts: Sequence[Effort]) -> Mapping[str, Fact]:
+    """Return the facts of the user, if one is among these efforts."""
+    is_asked = any(is_fact(effort.id) for effort in efforts)
+    return work.view.archive.facts(work.view.session.user) if is_asked else {}
 
 
 def _count_concluded(work: Turn) -> int:

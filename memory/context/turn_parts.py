@@ -33,6 +33,7 @@ from .plan import HINTS, Plan
 from .previews import UNLIMITED, Limits, has_files, previewed, previewed_each
 from .quotes import Quoted, log_quote
 from .rounds import RESULT_SHARE, cut_turn
+from .summaries import learned_notes
 
 Piece: TypeAlias = tuple[PartName, BaseMessage]
 """A message, and the part of the context that it is in."""
@@ -93,7 +94,9 @@ def committed_parts(
         finished_rounds(stored, plan),
     )
     events = stored.events if stored.number > plan.after_turn else ()
-    is_alone = not any(one["type"] in {"hinted", "expanded"} or "related" in one for one in events)
+    is_alone = not any(
+        one["type"] in {"hinted", "learned", "expanded"} or "related" in one for one in events
+    )
     parts = work.once(form, stored, make_parts) if is_alone else make_parts(stored)
     if marker is None:
         return parts
@@ -123,6 +126,8 @@ def turn_parts(work: Turn, turn: StoredTurn, plan: Plan, before: Before = (0, ()
             notes = [work.fences.note(render("today", day=event["day"]))]
         elif event["type"] == "hinted":
             notes = hint_notes(work, turn, event["hints"])
+        elif event["type"] == "learned":
+            notes = learned_notes(work, event["efforts"], plan.room_or(work.room))
         else:
             continue
         limit -= count_messages(notes, work.run.count)

@@ -77,10 +77,10 @@ def test_a_fact_of_the_session_itself_can_be_expanded(tmp_path: Path) -> None:
     assert talk.model.sent[-1].text.count(SAID) > 1
 
 
-def test_a_fact_that_left_its_block_is_found(tmp_path: Path) -> None:
+def test_a_fact_that_was_ended_is_found(tmp_path: Path) -> None:
     """It is no longer surfaced, but found until it is deleted."""
-    talk = told(tmp_path, block(Facts="Lives in Lyon"), "Hello.")
-    talk.say("I moved.", thread("a"))
+    talk = told(tmp_path, block(Facts=f"no longer: {FACT}"), "Hello.")
+    talk.say("I can eat them now.", thread("a"))
     talk.say("Good morning.", thread("b"))
 
     surfaced, before = talk.model.sent[-1].text, found(talk, "b")

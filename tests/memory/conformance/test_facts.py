@@ -131,25 +131,70 @@ def test_its_opposite_is_another_memory(archive: Archive) -> None:
     assert len(surfaced(archive)) == 4
 
 
-def test_what_the_block_leaves_out_is_no_longer_surfaced(archive: Archive) -> None:
-    """Said again later it is back."""
+def test_what_a_block_leaves_out_stays(archive: Archive) -> None:
+    """A block of two other fields ends nothing, and neither does our own cut of a long one."""
     session = Saying(archive, "a")
-    session.say(Facts=f"{PEANUTS}\nlives in Lyon")
-    session.say(Facts="lives in Lyon")
-    without = surfaced(archive)
-    session.say(Facts=f"{PEANUTS}\nlives in Lyon")
-
-    assert without == ["a/turn-1/fact-2"]
-    assert len(surfaced(archive)) == 2
-
-
-def test_a_cut_takes_nothing_out(archive: Archive) -> None:
-    """A long block is read as the model wrote it, and what it was not shown again stays."""
-    session = Saying(archive, "a")
-    session.say(Facts=f"{PEANUTS}… CUT \nlives in Lyon")
-    session.say(Facts="has two cats")
+    session.say(Facts=f"{PEANUTS}… CUT \nlives in Lyon", Rules="Answer in Dutch.")
+    session.say(Goal="ship", Resolved="the login")
 
     assert len(surfaced(archive)) == 3
+
+
+@pytest.mark.parametrize("line", ["Allergic to peanuts.", "always allergic to peanuts", FIRST])
+def test_a_line_ends_a_fact(archive: Archive, line: str) -> None:
+    """In any session: it is stored with the day, and comes back when it is said again."""
+    Saying(archive, "a").say(Facts=f"{PEANUTS}\nlives in Lyon")
+    other = Saying(archive, "b")
+    other.say(Rules=f"- No longer: {line}\n- no longer: likes tea", day=2)
+    left = surfaced(archive)
+    other.say(Rules=f"- No longer: {line}", Goal="ship", day=3)
+    of_ann, fact = memories(archive, "ann"), archive.facts("ann")[FIRST]
+    texts = {one.text for one in of_ann.list()}
+    Saying(archive, "c").say(Facts=PEANUTS, day=4)
+
+    assert left == ["a/turn-1/fact-2"]
+    assert (fact.holds, fact.tip.turn, fact.session.thread) == (False, 1, "a")
+    assert texts == {f"{PEANUTS} (no longer since 2026-03-02)", "lives in Lyon"}
+    assert FIRST in surfaced(archive)
+    assert archive.facts("ann")[FIRST].lifted == ""
+
+
+def test_the_line_that_ended_a_fact_is_erased(archive: Archive) -> None:
+    """The fact is back; without the turn that said it, it is gone with all that ended it."""
+    said, other = Saying(archive, "a"), Saying(archive, "b")
+    said.say(Facts=PEANUTS)
+    other.say(Facts=f"no longer: {PEANUTS}", day=2)
+
+    archive.erase(other.session, other.tip, 1)
+    back = surfaced(archive)
+    Saying(archive, "c").say(Facts=f"no longer: {PEANUTS}", day=2)
+    archive.erase(said.session, said.tip, 1)
+
+    assert back == [FIRST]
+    assert (archive.facts("ann"), memories(archive, "ann").list()) == ({}, ())
+
+
+def test_a_fact_ended_on_an_abandoned_branch(archive: Archive) -> None:
+    """Who goes back has it again, also if the branch that is left ended it."""
+    session = Saying(archive, "a")
+    start = session.say(Facts=PEANUTS).tip
+    session.say(Facts=f"no longer: {PEANUTS}")
+    ended = surfaced(archive)
+    session.block = {"Facts": PEANUTS}
+    session.say("another way", after=start)
+
+    assert (ended, surfaced(archive)) == ([], [FIRST])
+
+
+def test_competing_lines_are_listed_with_the_newest_first(archive: Archive) -> None:
+    """One list of all sessions, whatever was said between them."""
+    Saying(archive, "a").say(Facts="works at Nordlys as a welder")
+    Saying(archive, "b").say(Facts="has two cats", day=2)
+    Saying(archive, "c").say(Facts="works at Havn", day=3)
+
+    texts = [one.text for one in memories(archive, "ann").list()]
+
+    assert texts == ["works at Havn", "works at Nordlys as a welder", "has two cats"]
 
 
 def test_a_surfaced_fact_that_is_repeated_is_an_access(archive: Archive) -> None:
@@ -176,10 +221,13 @@ def test_a_rule_has_the_day_on_which_it_was_in_use(archive: Archive) -> None:
 def test_suppressed_stays_suppressed(archive: Archive) -> None:
     """Whoever says it again, and where."""
     Saying(archive, "a").say(Facts=PEANUTS)
-    memories(archive, "ann").suppress(FIRST)
+    of_ann = memories(archive, "ann")
+    text = of_ann.suppress(FIRST).text
     Saying(archive, "b").say(Facts=PEANUTS)
 
     assert surfaced(archive) == []
+    assert text == f"{PEANUTS} (no longer since {datetime.now(UTC):%Y-%m-%d})"
+    assert of_ann.unsuppress(FIRST).text == PEANUTS
 
 
 def test_the_last_origin_takes_it_along(archive: Archive) -> None:

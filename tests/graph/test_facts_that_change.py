@@ -1,0 +1,91 @@
+"""Facts and rules that change: what later sessions, and those that are still open, are told."""
+
+from pathlib import Path
+
+from ebbtide import memories
+from tests.agents import Talk
+from tests.agents import talk as agent_of
+from tests.graph.test_search_facts import block, found, thread
+
+DUTCH = "always answer in Dutch"
+ENGLISH = "answer in English from now on, no more Dutch"
+
+
+def told(talk: Talk, name: str, word: str) -> list[str]:
+    """Say something in a thread, and return what stands behind the ids and days in its prompt.
+
+    These are the lines with a word that stand there as memories.
+    """
+    talk.say("Good.", thread(name))
+    lines = [line for message in talk.last for line in message.text.splitlines()]
+    return [line.partition("): ")[2] for line in lines if word in line and "/fact-" in line]
+
+
+def test_a_rule_is_revoked_in_another_session(tmp_path: Path) -> None:
+    """Thursday is told the new rule with the old one behind it, and so is Monday, still open."""
+    script = [block(Rules=DUTCH), "Goed.", "Ja.", block(Rules=ENGLISH), "Yes.", "Yes.", "Yes."]
+    talk = agent_of(tmp_path, script)
+    talk.say("Always answer in Dutch.", thread("mon"))
+    talk.say("Hello.", thread("mon"))
+    before = [message.text for message in talk.last]
+    shown = told(talk, "wed", "Dutch")
+    talk.say(ENGLISH, thread("wed"))
+
+    thursday = told(talk, "thu", "Dutch")
+    monday = [told(talk, "mon", "Dutch") for _ in range(2)]
+
+    both = f"{ENGLISH}; before: {DUTCH}"
+    assert (shown, thursday, monday) == ([DUTCH], [both], [[both], [both]])
+    assert [message.text for message in talk.last][: len(before)] == before
+
+
+def test_a_fact_changes_twice(tmp_path: Path) -> None:
+    """The newest is surfaced with all before it; an open session learns each change."""
+    talk = agent_of(
+        tmp_path,
+        [
+            block(Facts="works at Nordlys as a welder"),
+            *(block(Facts="works at Havn"), "Good."),
+            *(block(Facts="works at Bergum as a cook"), "Good.", "Good."),
+        ],
+    )
+    talk.say("I weld at Nordlys.", thread("a"))
+    talk.say("I am at Havn now.", thread("b"))
+    first = told(talk, "a", "Havn")
+    talk.say("I cook at Bergum now.", thread("c"))
+
+    second, new = told(talk, "a", "works"), told(talk, "d", "works")
+
+    havn = "works at Havn; before: works at Nordlys as a welder"
+    assert first == [havn]
+    assert second == [havn, f"works at Bergum as a cook; before: {havn}"]
+    assert new == second[1:]
+
+
+def test_a_rule_is_no_longer_in_force(tmp_path: Path) -> None:
+    """An open session is told so once; later ones are told nothing, and search marks it."""
+    script = [block(Rules=DUTCH), block(Rules=f"no longer: {DUTCH}"), *["Yes."] * 3]
+    talk = agent_of(tmp_path, script)
+    talk.say("Graag Nederlands.", thread("mon"))
+    talk.say("Any language will do.", thread("wed"))
+
+    monday = [told(talk, "mon", "Dutch") for _ in range(2)]
+    thursday = told(talk, "thu", "Dutch")
+
+    assert monday == [[f"no longer: {DUTCH}"]] * 2
+    assert thursday == []
+    (hit,) = found(talk, "thu", DUTCH)
+    assert hit.passages[0].text.startswith(f"{DUTCH} (no longer since 20")
+
+
+def test_a_suppressed_rule_is_not_told(tmp_path: Path) -> None:
+    """What it had revoked holds again."""
+    script = [block(Rules=DUTCH), block(Rules=ENGLISH), *["Yes."] * 2]
+    talk = agent_of(tmp_path, script)
+    talk.say("Always answer in Dutch.", thread("mon"))
+    talk.say(ENGLISH, thread("wed"))
+    of_ann = memories(talk.archive, "ann")
+    of_ann.suppress(of_ann.list()[0].id)
+
+    assert told(talk, "thu", "Dutch") == [DUTCH]
+    assert told(talk, "mon", "Dutch") == []
