@@ -1,6 +1,7 @@
 """Facts and rules of a state block, which are memories of their user in every session."""
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -142,23 +143,28 @@ def _framed(text: str) -> tuple[frozenset[str], tuple[str, ...], frozenset[str]]
     return frozenset(values), negated, frame
 
 
-def holding(fact: Fact, known: Mapping[str, Fact]) -> Fact:
-    """Return the fact that holds in place of one: the newest that competes, or itself."""
-    later = [one for one in _rivals(fact, known) if one.order > fact.order]
-    return holding(max(later, key=lambda one: one.order), known) if later else fact
+def holding(known: Mapping[str, Fact]) -> dict[str, Fact]:
+    """Return by id the fact that holds in place of each one: the newest that competes, or itself.
+
+    One that only competes with what does not hold itself stays, so each is told somewhere.
+    """
+    found, current = dict[str, Fact](), defaultdict[str, list[Fact]](list)
+    in_force = (one for one in known.values() if one.holds)
+    for fact in sorted(in_force, key=lambda one: one.order, reverse=True):
+        words = _framed(fact.text)[2]
+        later = (one for word in words for one in current[word] if one.order > fact.order)
+        rivals = [one for one in later if competes(one.text, fact.text)]
+        found[fact.id] = max(rivals, key=lambda one: one.order, default=fact)
+        for word in () if rivals else words:
+            current[word].append(fact)
+    return found
 
 
 def behind(fact: Fact, known: Mapping[str, Fact]) -> list[Fact]:
     """Return the older facts in place of which one holds, the newest first."""
-    found = [fact]
-    for later in found:
-        older = (one for one in _rivals(later, known) if one.order < later.order)
-        found += [one for one in older if one not in found]
-    return sorted(found[1:], key=lambda one: one.order, reverse=True)
-
-
-def _rivals(fact: Fact, known: Mapping[str, Fact]) -> list[Fact]:
-    return [one for one in known.values() if one.holds and competes(one.text, fact.text)]
+    older = (one for one in known.values() if one.holds and one.order < fact.order)
+    rivals = [one for one in older if competes(one.text, fact.text)]
+    return sorted(rivals, key=lambda one: one.order, reverse=True)
 
 
 def keywords_of(text: str) -> tuple[str, ...]:

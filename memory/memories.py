@@ -33,10 +33,9 @@ class UserMemories:
         A fact or rule stands before those in place of which it holds.
         """
         ids, known = self.attention.remembered(self.user), self.archive.facts(self.user)
-        placed = dict[str, None]()
+        current, placed = holding(known), dict[str, None]()
         for memory_id in ids:
-            if (fact := known.get(memory_id)) and memory_id not in placed:
-                first = holding(fact, known)
+            if (first := current.get(memory_id)) and memory_id not in placed:
                 placed |= dict.fromkeys(one.id for one in (first, *behind(first, known)))
             placed |= {memory_id: None}
         return tuple(map(self.explain, placed))

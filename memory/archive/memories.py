@@ -12,17 +12,7 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import (
-    Connection,
-    Table,
-    and_,
-    bindparam,
-    delete,
-    insert,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import Connection, and_, bindparam, delete, insert, or_, select, update
 
 from ..attention.law import (
     BOOST,
@@ -376,6 +366,6 @@ def set_keywords(connection: Connection, user: int, memory_id: str, text: str) -
     connection.execute(update(memories).where(*row_of(user, memory_id)).values(keywords=keywords))
 
 
-def row_of(user: int, memory_id: Any, table: Table = memories) -> tuple[Any, ...]:
+def row_of(user: int, memory_id: Any, table: Any = memories) -> tuple[Any, ...]:
     """Return the conditions of a memory's row, or of its rows in another table."""
     return table.c.owner == user, table.c.memory == memory_id

@@ -53,10 +53,9 @@ class Attended:
     def _visible(self, text: str, *, unrelated: bool = True) -> Iterator[tuple[Effort, float]]:
         """Yield what is in attention, of facts that compete the newest in place of all."""
         own, user = session_name(self.view.session), self.view.session.user
-        known, shown = self.view.archive.facts(user), set[str]()
+        current, shown = holding(self.view.archive.facts(user)), set[str]()
         for memory in self.attention.refresh_for_context(user, text, CAPACITY, now=self.now):
-            fact = known.get(memory.id)
-            name = holding(fact, known).id if fact else memory.id
+            name = current[memory.id].id if memory.id in current else memory.id
             if parted(name)[0] == own or not (memory.relevance or unrelated) or name in shown:
                 continue
             shown.add(name)
@@ -78,10 +77,9 @@ def learned(view: ArchiveView, state: Efforts) -> Efforts:
     own = [one for one in known.values() if one.id in state.summaries or fold(one.text) in texts]
     since = max((turn.at for turn in view.past.turns([view.tip.turn])), default="")
     news = [one.id for one in own if one.lifted > since]
-    for fact in own:
-        later = holding(fact, known)
-        if fact.holds and later not in own and later.session != view.session:
-            news.append(later.id)
+    current = holding(known) if own else {}
+    later = [current[fact.id] for fact in own if fact.holds]
+    news += [one.id for one in later if one not in own and one.session != view.session]
     if not news:
         return state
     return within_limit(happened(state, {"type": "learned", "efforts": [*dict.fromkeys(news)]}))

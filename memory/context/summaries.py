@@ -28,11 +28,8 @@ def fitting(work: Turn) -> tuple[tuple[str, ...], tuple[str, ...], int]:
     limit = part_limit("memory", work.room)
     stored = work.view.efforts_named([*work.efforts.summaries], work.efforts.events)
     known = _known_facts(work, stored)
-    stale = {
-        fact.id
-        for fact in map(known.get, work.efforts.summaries)
-        if fact and not (fact.holds and holding(fact, known) is fact)
-    }
+    current = holding(known)
+    stale = {name for name, fact in known.items() if current.get(name) is not fact}
     every = summary_lines(work, [one for one in stored if one.id not in stale], work.room)
     ended = {effort.id: effort.turn for effort in stored if not is_qualified(effort.id)}
     places = {
