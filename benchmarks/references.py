@@ -14,11 +14,17 @@ sentence refers to an effort, and `terse` talk while coding. Those about softwar
 more as one session of 27 efforts. The rule was chosen on the half called
 development. The half called check was kept for the end.
 
+    python benchmarks/references.py --pasted benchmarks/data/pasted/development.yaml --out results
+
+Streams in which code is pasted: the efforts of a stream are concluded one after another, and turns
+follow that refer to some of them or to none. No summary leaves the context while pairs are counted.
+
 - true %: references that are recognised.
 - false %: pairs of a turn and a concluded effort that it does not refer to, taken for a reference.
 - expanded %: the same for the expanded effort, which is the only one with a long log.
 - turns %: turns without a reference that are taken for a reference to any effort.
 - AUC: how often a reference weighs more than an unrelated pair, ids aside.
+- left: summaries in the context at the end, where they leave as they do by default.
 """
 
 import json
@@ -33,6 +39,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, TypeAlias
 
+import yaml
 from locomo import Conversation, add_options, load, replayed
 from made_up import exchange
 from report import argument_parser, percent, write
@@ -69,6 +76,7 @@ _DEFAULT = Settings()
 _ALL_STAY = Settings(summary_eviction_threshold=10_000)
 _GOAL = {"rule": "goal", "true %": ">= 60", "false %": "<= 2", "AUC": ">= 0.91", "left": "<= 6"}
 _DIALOGUE_GOAL = {"rule": "goal", "true %": ">= 60", "false %": "<= 2", "AUC": ">= 0.91"}
+_STREAM_GOAL = {"rule": "goal", "true %": ">= 60", "false %": "<= 2", "left": "<= 6"}
 
 
 class Match(NamedTuple):
@@ -260,6 +268,8 @@ def pairs_of(
 def dialogue_turns(talk: Mapping[str, Any]) -> Iterator[StoredTurn]:
     """Yield the turns of a dialogue: its efforts, a look at the first one, what follows.
 
+    A stream has no such look.
+
     An effort without a log has one turn, its goal and its summary.
     """
     entries = list[tuple[Sequence[str], str, list[Event]]]()
@@ -276,7 +286,8 @@ def dialogue_turns(talk: Mapping[str, Any]) -> Iterator[StoredTurn]:
         )
     first = talk["efforts"][0]["id"]
     look: Event = {"type": "expanded", "effort": first, "turns": [1]}
-    entries.append(((f"Show me the log of {first}.", "Here it is."), "", [look]))
+    if "name" not in talk:  # as streams have one
+        entries.append(((f"Show me the log of {first}.", "Here it is."), "", [look]))
     entries += (((turn["user"], turn["assistant"]), "", []) for turn in talk["after"])
     for number, (texts, name, events) in enumerate(entries, start=1):
         yield exchange(number, texts, name, events)
@@ -298,10 +309,16 @@ def main() -> None:
     parser = argument_parser(__doc__)
     add_options(parser)
     parser.add_argument("--dialogues", type=Path, default=_DATA, help="their folder")
+    parser.add_argument("--pasted", type=Path, help="a file of streams, measured alone")
     options = parser.parse_args()
     frequent = f"two shared words of the summary's {_FEW_WORDS} most frequent"
     rules: list[Rule] = [Plain("two shared words of the summary"), Plain(frequent, _FEW_WORDS)]
     rules.append(Distinctive())
+    if options.pasted:
+        streams = yaml.safe_load(options.pasted.read_text("utf-8"))["streams"]
+        stream_rows = [_stream_row(rule, streams) for rule in rules]
+        write(options.out, "references_pasted", "Pasted code", [*stream_rows, _STREAM_GOAL])
+        return
     rows = [row for kind in _KINDS for row in _dialogue_rows(rules, options.dialogues, kind)]
     rows += _crowded_rows(rules, options.dialogues)
     title = "References in dialogues"
@@ -332,6 +349,24 @@ def _crowded_rows(rules: Sequence[Rule], folder: Path) -> Iterator[dict[str, Any
             pairs = _in_new_archive(pairs_of, rule, {"id": half, **session}, _ALL_STAY)
             row = {"rule": rule.name, "dialogues": "work, one session", "half": half}
             yield {**row, **_figures([pairs])}
+
+
+def _stream_row(rule: Rule, streams: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    pairs, left = list[list[Pair]](), list[int]()
+    for stream in streams:
+        after = [{**turn, "mentions": turn["about"]} for turn in stream["after"]]
+        talk = {**stream, "id": stream["name"], "after": after}
+        pairs.append(_in_new_archive(pairs_of, rule, talk, _ALL_STAY))
+        left.append(_in_new_archive(_left, rule, talk))
+    figures = _figures(pairs)
+    del figures["expanded %"]
+    return {"rule": rule.name, **figures, "left": round(sum(left) / len(left), 1)}
+
+
+def _left(archive: DiskArchive, rule: Rule, talk: Mapping[str, Any]) -> int:
+    session = Session("references", talk["id"])
+    *_, state = replay_states(archive, rule, session, dialogue_turns(talk))
+    return len(state.summaries)
 
 
 def _figures(pairs: Sequence[Sequence[Pair]]) -> dict[str, Any]:
