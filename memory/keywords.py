@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from itertools import chain, filterfalse, islice, pairwise
+from itertools import chain, islice, pairwise
 from math import log
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -23,9 +23,11 @@ from .facts import is_fact
 from .locks import CACHES
 from .names import is_qualified, parted
 from .running_turn import Turn
+from .search.languages import language
 from .search.terms import both_ends, content
 from .transcript import countable
 
+T = TypeVar("T")
 Keywords: TypeAlias = Mapping[str, float]
 """Keywords with their weights, each at most 1."""
 
@@ -39,14 +41,9 @@ END = 4_000
 """Characters at each end of a text that are compared with keywords: the middle of a longer one is
 pasted material."""
 
-_LOG_WEIGHT = 0.4
-"""Weight of a keyword that only the user's words in the log have."""
-
-ASSISTANT_WEIGHT = 0.2
-"""Weight of a term that only the assistant or a tool says in the log."""
-
-_FULL_WEIGHT = 25
-"""Keywords that have the weight 1 even if from the log, for efforts with a short summary."""
+_LOG_WEIGHT = 0.4  # of a keyword that only the user's words in the log have
+ASSISTANT_WEIGHT = 0.2  # of a term that only the assistant or a tool says in the log
+_FULL_WEIGHT = 25  # keywords that have the weight 1 even if from the log: a summary may be short
 
 _SHARE = 0.2
 """Share of a text that the keywords of an effort must weigh to be a reference.
@@ -138,8 +135,10 @@ def terms_of(text: str) -> tuple[str, ...]:
     >>> terms_of("https://www.example.com/faq")
     ('exampl', 'faq', 'https://www.example.com/faq')
     """
-    plain = _STOCK.sub(" ", text)
+    plain, of = _STOCK.sub(" ", text), language(text)
     said = _ADDRESS.sub(r" \1 ", plain)
+    if of not in ("", "english"):
+        said = " ".join(word for word in said.split() if language(word) != of)
     return (*dict.fromkeys([*content(said), *filter(_has_parts, marks(plain))]),)
 
 
@@ -148,9 +147,9 @@ def _has_parts(mark: str) -> bool:
     return not mark.isalnum()
 
 
-def _as_terms(names: Iterable[str]) -> Iterator[str]:
-    """Yield identifiers as `terms_of` has them: of one word its stem."""
-    for mark in names:
+def _identifiers(text: str) -> Iterator[str]:
+    """Yield the identifiers of a text as `terms_of` has them: of one word its stem."""
+    for mark in marks(text):
         yield from (mark,) if _has_parts(mark) else content(mark)
 
 
@@ -161,6 +160,38 @@ def ends(text: str) -> str:
     8001
     """
     return both_ends(text, 2 * END)
+
+
+_SIGN = re.compile(r"[{}\[\]<>=|\\$#@;_/*+&^~\d]|\w\(|\w[.:]\w")  # no word of a sentence has it
+_CODE = re.compile(r" {4}|\t|\s*(?:```|~~~|import |from \S+ import |Traceback \(|File \")")
+_FEW = 2  # efforts at most that have an identifier by which code refers to them
+
+
+def sentences_of(text: str) -> str:
+    r"""Return the lines of a text that are sentences: neither fenced nor code nor output.
+
+    >>> sentences_of("Why?\n```\nYes or no\n```\nimport json\nx = [8443]\nAnd so?")
+    'Why?\nAnd so?'
+    """
+    kept, fenced = [], False
+    for line in text.split("\n"):
+        fenced ^= line.lstrip().startswith(("```", "~~~"))
+        odd = [*map(bool, map(_SIGN.search, line.split()))]
+        if not (fenced or _CODE.match(line) or 2 * sum(odd) > len(odd)):
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def referring(text: str, vocabulary: Mapping[str, Keywords]) -> str:
+    """Return the sentences of a text, and of its code the rarest identifier that few efforts have.
+
+    With all that few have, 1 % more of the unrelated pairs of streams with code are taken for
+    references, and 2 % more if the rarest makes a reference by itself.
+    """
+    said = sentences_of(text)
+    counts = efforts_with({*_identifiers(text)}.difference(terms_of(said)), vocabulary)
+    rarest = min(sorted(counts), key=counts.__getitem__, default="")
+    return f"{said}\n{rarest}" if counts.get(rarest, _FEW + 1) <= _FEW else said
 
 
 def passages_of(text: str) -> list[frozenset[str]]:
@@ -194,27 +225,29 @@ def about(
     """Return which of these efforts a text is about, with the keywords that tell so.
 
     The text, which comes first, or one of its passages must have `overlap` distinctive keywords,
-    and they must have a share of it. An identifier of several words counts as several.
+    and they must have a share of it. An identifier counts once, with its parts.
 
     >>> vocabulary = {"css": {"colour": 1.0, "grid": 1.0, "login": 1.0}, "auth": {"login": 1.0}}
     >>> about([["grid", "colour", "login"]], vocabulary, ["css", "auth"])
     {'css': ('colour', 'grid')}
     """
     found: dict[str, tuple[str, ...]] = {}
-    for matches in weighed(passages, vocabulary, efforts, recent):
+    for said, matches in zip(passages, weighed(passages, vocabulary, efforts, recent), strict=True):
         for name, match in matches.items():
-            if match.share >= _SHARE - _ROUNDING and _number(match.words) >= overlap:
+            if match.share >= _SHARE - _ROUNDING and number_of(match.words, said) >= overlap:
                 found.setdefault(name, match.words)
     return found
 
 
-def _number(words: Iterable[str]) -> int:
-    """Return how many keywords these are, with the words of identifiers.
+def number_of(words: Collection[str], said: Iterable[str] = ()) -> int:
+    """Return how many keywords these are: an identifier that is said is one, with its parts.
 
-    >>> _number(["port"]), _number(["err_config_key"]), _number(["auth", "auth.ts"])
-    (1, 4, 2)
+    >>> number_of(["app", "app.py", "src/app.py"]), number_of(["max", "retri"], ["max_retries"])
+    (1, 1)
     """
-    return len({*words, *chain.from_iterable(map(content, filter(_has_parts, words)))})
+    known = sorted(filter(_has_parts, {*words, *said}), key=len)
+    whole = {part: mark for mark in known for part in (mark.rpartition("/")[2], *content(mark))}
+    return len({whole.get(word, word) for word in words})
 
 
 def weighed(
@@ -233,44 +266,33 @@ def weighed(
     recent_counts = Counter(term for turn in recent for term in counts if term in turn)
     log_total = log(len(vocabulary) + len(recent) + 1)
     limit = max(1, _DISTINCTIVE * len(vocabulary))
-    weights, keywords = dict[str, dict[str, float]](), set[tuple[str, str]]()
+    weights = dict[str, dict[str, float]]()
     for term, count in counts.items():
         # 1 for a term that one of them has, towards 0 for one that all have.
         rarity = 1 - log(count + recent_counts[term]) / log_total
         for name in efforts:
             if (weight := vocabulary[name].get(term)) is not None:
                 weights.setdefault(term, {})[name] = rarity * weight
-                # What only the assistant says adds to the share, but makes no reference.
-                if count <= limit and weight > ASSISTANT_WEIGHT:
-                    keywords.add((term, name))
-    counted_as, matches = 1.0, list[dict[str, Match]]()
-    for passage in passages:
-        matches.append(_matches(frozenset(passage), weights, keywords, counted_as))
-        counted_as = _PASSAGE
+    matches = list[dict[str, Match]]()
+    for passage in map(frozenset, passages):
+        by_effort: dict[str, dict[str, float]] = {}
+        for term in sorted(passage & weights.keys()):  # so that sums are the same each time
+            for name, weight in weights[term].items():
+                by_effort.setdefault(name, {})[term] = weight
+        totals = {name: sum(terms.values()) for name, terms in by_effort.items()}
+        matches.append({})
+        for name, terms in by_effort.items():
+            share = 0.0
+            for term, weight in terms.items():
+                best = max(map(totals.__getitem__, weights[term])) or 1.0
+                share += weight * (totals[name] / best) ** 2
+            # What only the assistant says adds to the share, but makes no reference.
+            said = (term for term in terms if vocabulary[name][term] > ASSISTANT_WEIGHT)
+            words = tuple(term for term in said if counts[term] <= limit)
+            # One term more: the fewer a text has, the more of them are keywords by chance.
+            counted = share * (_PASSAGE if matches[1:] else 1) / (len(passage) + 1)
+            matches[-1][name] = Match(counted, words)
     return matches
-
-
-def _matches(
-    passage: frozenset[str],
-    weights: Mapping[str, Mapping[str, float]],
-    keywords: Collection[tuple[str, str]],
-    counted_as: float,
-) -> dict[str, Match]:
-    by_effort: dict[str, dict[str, float]] = {}
-    for term in sorted(passage & weights.keys()):  # so that sums of floats are the same each time
-        for name, weight in weights[term].items():
-            by_effort.setdefault(name, {})[term] = weight
-    totals = dict(zip(by_effort, map(sum, map(dict.values, by_effort.values())), strict=True))
-    found = {}
-    for name, terms in by_effort.items():
-        share = 0.0
-        for term, weight in terms.items():
-            best = max(map(totals.__getitem__, weights[term])) or 1.0
-            share += weight * (totals[name] / best) ** 2
-        words = tuple(term for term in terms if (term, name) in keywords)
-        # One term more: the fewer a text has, the more of them are keywords by chance.
-        found[name] = Match(counted_as * share / (len(passage) + 1), words)
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,25 +314,22 @@ def counted(messages: Iterable[BaseMessage]) -> Counts:
     for message in messages:
         for part in countable(message):
             text, of_user = part[:END], message.type == "human"
-            (counts.user if of_user else counts.others).update(terms_of(text))
+            said = sentences_of(text) if of_user else text
+            (counts.user if of_user else counts.others).update(terms_of(said))
             if message.type == "tool":  # a result tells at its end what went wrong
-                counts.results.update(_as_terms(marks(ends(part))))
+                counts.results.update(_identifiers(ends(part)))
             else:
-                counts.marks.update(_as_terms(marks(text)))
+                counts.marks.update(_identifiers(text))
     return counts
-
-
-T = TypeVar("T")
 
 
 def efforts_with(terms: AbstractSet[str], vocabulary: Mapping[str, Keywords]) -> Mapping[str, int]:
     """Return how many efforts have these terms as keywords, without those that none has.
 
     >>> efforts_with({"login", "css"}, {"auth": {"login": 1.0}, "web": {"login": 0.4}})
-    {'login': 2}
+    Counter({'login': 2})
     """
-    found = Counter(chain.from_iterable(terms & words.keys() for words in vocabulary.values()))
-    return dict(found)
+    return Counter(chain.from_iterable(terms & words.keys() for words in vocabulary.values()))
 
 
 class KeywordCache(LRUCache[Any, Any]):
@@ -398,8 +417,9 @@ def keywords(
         weights.setdefault(mark, 1.0)
     weights = dict(islice(weights.items(), limit))
     found = _frequent([turn.results for turn in log])
-    others = [*filterfalse(_is_place, found)]
-    for mark in (*[*filter(_is_place, found)][:limit], *others[:limit]):
+    places = [mark for mark in found if "/" in mark or "." in mark]  # files, paths and addresses
+    others = [mark for mark in found if mark not in places]
+    for mark in (*places[:limit], *others[:limit]):
         weights.setdefault(mark, 1.0)
     for term, _ in total.others.most_common(limit):
         weights.setdefault(term, ASSISTANT_WEIGHT)
@@ -417,12 +437,3 @@ def _frequent(counts: Sequence[Counter[str]]) -> list[str]:
         for term in reversed(turn):
             total[term] += turn[term]
     return [term for term, _ in total.most_common()]
-
-
-def _is_place(mark: str) -> bool:
-    """Tell whether an identifier is a file, a path or an address.
-
-    >>> _is_place("src/auth"), _is_place("auth.ts"), _is_place("err_config_key")
-    (True, True, False)
-    """
-    return "/" in mark or "." in mark

@@ -25,6 +25,7 @@ from .keywords import (
     ends,
     keywords_of,
     passages_of,
+    referring,
     terms_of,
 )
 from .messages import answered, call_id, calls, text
@@ -356,6 +357,7 @@ def _by_keywords(
         work.run.settings.min_keyword_overlap,
     )
     found: dict[str, tuple[str, ...]] = {}
+    texts = [referring(said, vocabulary) for said in texts]
     for said in texts:
         found = about(passages_of(said), vocabulary, ids, turns, overlap=overlap) | found
     left = {name: vocabulary[name] for name in ids if name not in found}

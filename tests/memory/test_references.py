@@ -112,7 +112,7 @@ Node.js v17.4.0, exit status EX_SOFTWARE
 @pytest.mark.parametrize(
     ("said", "found"),
     [
-        ("Does ERR_OSSL_EVP_UNSUPPORTED come back?", ["build"]),
+        ("Does ERR_OSSL_EVP_UNSUPPORTED come back?", []),
         ("Where is EX_SOFTWARE from, and ERR_OSSL_EVP_UNSUPPORTED?", ["build"]),
         ("Is the initialization of the digital envelope routines wrong?", []),
         ("Is that unsupported?", []),
@@ -376,6 +376,56 @@ def test_an_answer_uses_a_search_by_two_words_that_were_not_asked_for(
     talk.turn("Which one was it?", search, answer="I know of haproxy and of Marta.")
 
     assert reasons(talk) == found
+
+
+CODE = """\
+```python
+#!/usr/bin/env python
+from pathlib import Path
+import fastapi
+print(Path("notes/plan.txt").as_posix(), read_customs(rows))
+```
+"""
+IMPORTS = "from pathlib import Path\nimport fastapi\nprint(read_customs(rows))"
+
+
+@pytest.mark.parametrize(
+    ("said", "answer", "found"),
+    [
+        # An identifier, a path, its file name and its parts are one keyword.
+        ("Why as_posix?", "So.", []),
+        ("And /usr/bin/env, or env?", "So.", []),
+        ("Is notes/plan.txt the plan.txt of the notes?", "So.", []),
+        ("Portable as_posix?", "So.", ["paths"]),
+        ("Is plan.txt portable?", "So.", ["paths"]),
+        # Of code, in a fence or not, the rarest identifier counts as one.
+        (CODE, "So.", []),
+        (IMPORTS, "So.", []),
+        ("How?", CODE, []),
+        (f"Portable?\n{CODE}", "So.", ["paths"]),
+        ("How portable?", f"So:\n{IMPORTS}", []),
+        (f"The auth bug?\n{CODE}", "So.", ["auth-bug"]),
+        ("```\nauth-bug = True\n```", "So.", ["auth-bug"]),
+    ],
+)
+def test_identifiers_and_code_count_once(
+    talk: Conversation, said: str, answer: str, found: list[str]
+) -> None:
+    """One import is no reference, and pasted code has ids and its rarest identifier only."""
+    talk.effort("paths", f"Make these portable, please.\n{CODE}", f"Rather:\n{CODE}")
+    talk.follow([[], [], []])
+
+    assert referenced(talk, said, answer=answer) == found
+
+
+def test_code_refers_by_what_at_most_two_efforts_have(talk: Conversation) -> None:
+    """An identifier of three is no evidence."""
+    for name, part in (("upload", "Slow"), ("export", "Wrong"), ("sync", "Twice")):
+        talk.effort(name, f"{part} rows of the harbour.\n```\nread_rows(harbour_{name})\n```")
+    talk.follow([[], [], []])
+
+    assert referenced(talk, "Twice?\n```\nread_rows(x)\n```") == []
+    assert referenced(talk, "Twice?\n```\nread_rows(harbour_sync)\n```") == ["sync"]
 
 
 LONG = [f"Invoice {number} is for delivery {number + 500}." for number in range(100, 120)]
