@@ -7,7 +7,7 @@ from heapq import nlargest
 from itertools import chain, filterfalse, islice
 from math import fsum, log
 from operator import attrgetter
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from langchain_core.messages import BaseMessage
 
@@ -24,24 +24,33 @@ from .keywords import (
     efforts_with,
     ends,
     keywords_of,
+    number_of,
     passages_of,
     referring,
     terms_of,
 )
-from .messages import answered, call_id, calls, text
+from .messages import answered, calls, text
 from .names import SLUG_LENGTH, hyphenated, is_qualified, parted
 from .recalled import result_of
 from .running_turn import Turn
-from .search.languages import language, stemmed
-from .search.terms import CJK, content, folded, long_enough, spellings, stem, words
+from .search.languages import language, may_be_german, stemmed
+from .search.terms import (
+    CJK,
+    LETTER,
+    content,
+    folded,
+    indexed,
+    long_enough,
+    names,
+    spellings,
+    stem,
+    words,
+)
 from .transcript import visible_text
 from .turn import Event
 
 _TOKEN = re.compile(f"[{CJK}]|[^-{CJK}]+")
 """A word of a name; in scripts without spaces each character is one."""
-
-_WORD = f"[^\\W{CJK}]"
-"""A letter or digit inside a word; in scripts without spaces every character is a word itself."""
 
 # `session/effort`, but no longer path, file name or web address.
 _QUALIFIED = re.compile(r"(?<![\w.:@%~/-])[\w.:@%~-]{1,160}/[\w-]{1,64}(?![\w/-]|\.\w)")
@@ -128,7 +137,7 @@ def mentions(work: Turn, texts: Sequence[str]) -> tuple[frozenset[str], frozense
     for word in sorted(written, key=len, reverse=True):
         if not any(word.lower() in said for said in lowered):
             continue  # in a long text a pattern takes far longer
-        whole_word = rf"(?<!{_WORD})(?<![@%~/-]){re.escape(word)}(?!{_WORD})"
+        whole_word = rf"(?<!{LETTER})(?<![@%~/-]){re.escape(word)}(?!{LETTER})"
         pattern = re.compile(whole_word, re.IGNORECASE)
         if any(map(pattern.search, texts)):
             mentioned.add(written[word])
@@ -156,19 +165,13 @@ def _ids_in(work: Turn, text: str, foreign: Iterable[str]) -> frozenset[str]:
 
 def _foreign_efforts(work: Turn) -> tuple[str, ...]:
     """Return the efforts of other sessions that the context or a search of this turn showed."""
-    names = [*work.efforts.summaries]
-    for event in work.efforts.events:
-        if event["type"] == "searched":
-            names += event["efforts"]
-    return tuple(dict.fromkeys(filter(is_qualified, names)))
+    found = (one["efforts"] for one in work.efforts.events if one["type"] == "searched")
+    return tuple(dict.fromkeys(filter(is_qualified, chain(work.efforts.summaries, *found))))
 
 
 _COMPARED = 200  # newest efforts that a keyword's rarity is counted over: all that have summaries
 
-_BEGINNING_AND_END = frozenset({"opened", "concluded"})
-"""The events that set the counter of an effort anyway."""
-
-_NOTING = _BEGINNING_AND_END | {"referenced"}
+_BEGINNING_AND_END = frozenset({"opened", "concluded"})  # they set the counter of an effort anyway
 
 _TOOLS: Mapping[str, str] = {
     "switched": "switch_effort",
@@ -201,7 +204,8 @@ def referenced(work: Turn, cache: KeywordCache) -> Efforts:
     for effort in sorted(work.view.efforts_named([*evicted], state.events), key=attrgetter("id")):
         if effort.status == "concluded":
             state = happened(state, {"type": "returned", "effort": effort.id})
-    noted = {event["effort"] for event in state.events if event["type"] in _NOTING}
+    noting = _BEGINNING_AND_END | {"referenced"}
+    noted = {event["effort"] for event in state.events if event["type"] in noting}
     for name in (*state.open, *state.summaries):
         if name in found and name not in noted:
             state = happened(state, reference(name, *found[name]))
@@ -219,8 +223,8 @@ def reference(effort: str, kind: ReferenceKind, words: Sequence[str]) -> Event:
 
 def _references(work: Turn, cache: KeywordCache) -> dict[str, tuple[ReferenceKind, list[str]]]:
     """Return the efforts that the turn refers to, each with the first kind that holds."""
-    question, *answer = statements(work.view.running.messages)
-    ids, elsewhere, whole = mentions(work, [*map(own_words, (question, *answer))])
+    said = statements(work.view.running.messages)
+    ids, elsewhere, whole = mentions(work, [*map(own_words, said)])
     newest, texts = work.view.past.efforts(_COMPARED), [*map(ends, whole)]
     mentioned = ids | elsewhere | _as_typed(work, texts)
     if foreign := _foreign_efforts(work):
@@ -237,24 +241,37 @@ def _references(work: Turn, cache: KeywordCache) -> dict[str, tuple[ReferenceKin
     for event in work.efforts.events:
         if tool := _TOOLS.get(event["type"]):
             found.setdefault(event["effort"], ("tool", [tool]))
-    results = _results(work.view.running.messages) if answer else {}
-    vocabulary = keywords_of(work, compared, cache) if in_context or results else {}
-    by_kind: dict[ReferenceKind, Mapping[str, Iterable[str]]] = {
-        "keywords": _by_keywords(work, texts, vocabulary, cache)
+    results = _results(work.view.running.messages) if said[1:] else {}
+    sought = results or in_context - {work.efforts.active}
+    vocabulary = keywords_of(work, compared, cache) if sought else {}
+    by_kind: dict[ReferenceKind, Mapping[str, Sequence[str]]] = {
+        "keywords": _by_keywords(work, texts, vocabulary, cache),
+        "search": _used_results(work, results, vocabulary) if results else {},
     }
-    if results:
-        by_kind["search"] = _used_results(results, (question, answer[0]), vocabulary)
-    said = _as_said(texts) if any(by_kind.values()) else {}
-    for kind, names in by_kind.items():
-        for name, terms in names.items():
-            found.setdefault(name, (kind, [said.get(term, term) for term in terms]))
+    spoken = dict.fromkeys(chain.from_iterable(map(words, texts))) if any(by_kind.values()) else {}
+    written = {term: word for word in reversed(spoken) for term in content(word)}
+    for kind, repeated in by_kind.items():
+        for name, terms in repeated.items():
+            found.setdefault(name, (kind, [written.get(term, term) for term in terms]))
     return found
 
 
-def _as_said(texts: Iterable[str]) -> dict[str, str]:
-    """Return the words of texts as people wrote them, but in small letters, by their terms."""
-    spoken = dict.fromkeys(chain.from_iterable(map(words, texts)))
-    return {term: word for word in reversed(spoken) for term in content(word)}
+def _by_keywords(
+    work: Turn, texts: Sequence[str], vocabulary: Mapping[str, Keywords], cache: KeywordCache
+) -> dict[str, tuple[str, ...]]:
+    """Return the efforts in the context that the question or the answer is about, and by which."""
+    ids = [name for name in (*work.efforts.open, *work.efforts.summaries) if name in vocabulary]
+    if not ids:
+        return {}
+    turns, overlap = recent(work, cache), work.run.settings.min_keyword_overlap
+    found: dict[str, tuple[str, ...]] = {}
+    texts = [referring(said, vocabulary) for said in texts]
+    for said in texts:
+        found = about(passages_of(said), vocabulary, ids, turns, overlap=overlap) | found
+    left = {name: vocabulary[name] for name in ids if name not in found}
+    if left and len(vocabulary) >= MANY:
+        found |= said_mostly(pointing(work.view.past, texts[0]), left, overlap=overlap)
+    return found
 
 
 def _as_typed(work: Turn, texts: Iterable[str]) -> set[str]:
@@ -289,80 +306,50 @@ def _stems(text: str, of: str) -> str:
     return "-".join(stem(stemmed(word, of)) for word in words(text))
 
 
-_REPEATED = 2
-"""Words of a search result that an answer repeats if it uses it."""
+_REPEATED = 2  # words of a search result that an answer repeats if it uses it
 
 
 def _used_results(
-    results: Mapping[str, tuple[str, str]],
-    said: tuple[str, str],
-    vocabulary: Mapping[str, Keywords],
+    work: Turn, results: Mapping[str, str], vocabulary: Mapping[str, Keywords]
 ) -> dict[str, list[str]]:
     """Return the efforts whose search results the answer repeats, with the words that it repeats.
 
-    Those are words that neither the question nor the query has, and that few efforts have.
+    Those are words that neither the question nor the query has, and that few efforts have, or one
+    number, name or identifier that no other result has.
     """
-    question, answer = said
-    limit = max(1, len(vocabulary) // 2)
-    found, terms_said = {}, terms_of(ends(own_words(answer)))
-    counts = efforts_with({*terms_said}, vocabulary)
-    telling = [term for term in terms_said if counts.get(term, 0) <= limit]
-    for name, (queries, shown) in results.items():
-        known = {*terms_of(question), *terms_of(queries)}
-        terms = {*terms_of(shown)} - known
-        repeated = [term for term in telling if term in terms]
-        if len(repeated) >= _REPEATED:
-            found[name] = repeated
+    messages = work.view.running.messages
+    asked, answer = statements(messages)
+    searches = (one for one in chain(*map(calls, messages)) if one.get("name") == "search_efforts")
+    asked, answer = f"{asked} {[one.get('args') for one in searches]}", ends(own_words(answer))
+    counts, limit = efforts_with({*terms_of(answer)}, vocabulary), max(1, len(vocabulary) // 2)
+    found = dict[str, list[str]]()
+    for name, shown in results.items():
+        new = {*terms_of(shown)}.difference(terms_of(asked))
+        repeated = [one for one in terms_of(answer) if one in new and counts.get(one, 0) <= limit]
+        if number_of(repeated) < _REPEATED:
+            others = (indexed(said) for other, said in results.items() if other != name)
+            only = {*indexed(answer)}.difference(indexed(asked), *others)
+            value = next((one for one in _values(shown) if one <= only), frozenset[str]())
+            repeated = sorted(value.intersection(content(answer)) or value)
+        found |= {name: repeated} if name and repeated else {}
     return found
 
 
-def _results(messages: Iterable[BaseMessage]) -> dict[str, tuple[str, str]]:
-    """Return by effort the queries that found it in this turn, and what their results said."""
-    found, asked = dict[str, tuple[str, str]](), dict[Any, str]()
+def _values(text: str) -> list[frozenset[str]]:
+    """Return the terms of each number, name and identifier; German writes each noun like a name."""
+    least = str.isdigit if may_be_german(text) else str.isalnum
+    return [one for one in names(text) if (said := "".join(one))[1:] and any(map(least, said))]
+
+
+def _results(messages: Iterable[BaseMessage]) -> dict[str, str]:
+    """Return what search results of this turn said by effort, under "" what was said in none."""
+    found = dict[str, str]()
     for message in messages:
-        for call in calls(message):
-            asked[call.get("id")] = _phrasings(call.get("args"))
-        if message.type != "tool" or message.name != "search_efforts":
-            continue
-        for entry in result_of(message).get("results", ()):
-            if name := entry.get("id"):
-                queries, shown = found.get(name, ("", ""))
-                passages = entry.get("passages") or ()
-                texts = [str(entry.get("summary", "")), *(str(one.get("text")) for one in passages)]
-                queries += f" {asked.get(call_id(message), '')}"
-                found[name] = queries, "\n".join((shown, *texts))
-    return found
-
-
-def _phrasings(args: Any) -> str:
-    return f"{args.get('query')} {args.get('also', '')}" if isinstance(args, Mapping) else ""
-
-
-def _by_keywords(
-    work: Turn,
-    texts: Sequence[str],
-    vocabulary: Mapping[str, Keywords],
-    cache: KeywordCache,
-) -> dict[str, tuple[str, ...]]:
-    """Return the efforts in the context that one of these texts is about, with their keywords.
-
-    The first text is what the user said, the second the answer.
-    """
-    in_context = [*dict.fromkeys([*work.efforts.open, *work.efforts.summaries])]
-    if not in_context:
-        return {}
-    turns = recent(work, cache)
-    ids, overlap = (
-        [*filter(vocabulary.__contains__, in_context)],
-        work.run.settings.min_keyword_overlap,
-    )
-    found: dict[str, tuple[str, ...]] = {}
-    texts = [referring(said, vocabulary) for said in texts]
-    for said in texts:
-        found = about(passages_of(said), vocabulary, ids, turns, overlap=overlap) | found
-    left = {name: vocabulary[name] for name in ids if name not in found}
-    if left and len(vocabulary) >= MANY:
-        found |= said_mostly(pointing(work.view.past, texts[0]), left, overlap=overlap)
+        is_search = message.type == "tool" and message.name == "search_efforts"
+        for entry in result_of(message).get("results", ()) if is_search else ():
+            name, passages = str(entry.get("id") or ""), entry.get("passages") or ()
+            texts = (found.get(name), entry.get("summary"), *(one.get("text") for one in passages))
+            found[name] = "\n".join(map(str, filter(None, texts)))
     return found
 
 
@@ -379,8 +366,7 @@ class Share(NamedTuple):
         return self.single + self.together
 
 
-_USUAL = log(2)
-"""The rarity of a term that half of the turns say; a more frequent one does not count as shared."""
+_USUAL = log(2)  # the rarity of a term that half of the turns say; others do not count as shared
 
 
 def shares(message: Pointing) -> dict[str | int, Share]:

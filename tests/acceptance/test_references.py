@@ -140,6 +140,7 @@ def found_before_eviction(root: Path, answer: str) -> Said:
     [
         ("It was night-shift.", {"night-shift"}),
         ("It was port 8443.", {"night-shift"}),
+        ("It was 8443.", {"night-shift"}),
         ("I do not know.", set()),
     ],
 )

@@ -378,6 +378,31 @@ def test_an_answer_uses_a_search_by_two_words_that_were_not_asked_for(
     assert reasons(talk) == found
 
 
+@pytest.mark.parametrize(
+    ("question", "answer", "found"),
+    [
+        ("Which one was it?", "It was 8443.", {"night-shift": ["8443"]}),
+        ("Who was it?", "Marta.", {"night-shift": ["marta"]}),
+        ("Which file?", "It was hosts.toml.", {"night-shift": ["hosts", "toml"]}),
+        ("Is it 8443?", "It was 8443.", {}),  # asked for
+        ("Which one was it?", "It was 2217.", {}),  # two results have it
+        ("Which one was it?", "A listener.", {}),  # no value
+        ("Which one was it?", "Nothing.", {}),
+    ],
+)
+def test_an_answer_uses_a_search_by_one_value(
+    talk: Conversation, question: str, answer: str, found: dict[str, list[str]]
+) -> None:
+    """A number, a name or an identifier that no other result has, and that was not asked for."""
+    talk.effort("night-shift", "The gateway listener has 8443 from hosts.toml, says Marta: 2217.")
+    talk.effort("day-shift", "The gateway listener has 9000, by ticket 2217.")
+    talk.follow([[]] * 9)
+
+    talk.turn(question, call("search_efforts", query="gateway"), answer=answer)
+
+    assert {name: words for name, (_, words) in reasons(talk).items()} == found
+
+
 CODE = """\
 ```python
 #!/usr/bin/env python
@@ -426,6 +451,17 @@ def test_code_refers_by_what_at_most_two_efforts_have(talk: Conversation) -> Non
 
     assert referenced(talk, "Twice?\n```\nread_rows(x)\n```") == []
     assert referenced(talk, "Twice?\n```\nread_rows(harbour_sync)\n```") == ["sync"]
+
+
+def test_nothing_is_looked_for_beside_the_active_effort_alone(talk: Conversation) -> None:
+    """It is active anyway."""
+    talk.follow([[]] * 9)
+    talk.turn("Now.", call("open_effort", name="trip", goal="Hotels beside the Danube"))
+    before = len(talk.keywords)
+    talk.turn("The Danube hotels.")
+
+    assert talk.state.open["trip"]["last_referenced_turn"] == 15
+    assert len(talk.keywords) == before
 
 
 LONG = [f"Invoice {number} is for delivery {number + 500}." for number in range(100, 120)]
