@@ -48,7 +48,14 @@ from ebbtide import DiskArchive, Settings
 from ebbtide.memory.archive.query import pointing
 from ebbtide.memory.decay import collapsed, evicted
 from ebbtide.memory.efforts import EMPTY, Effort, Efforts, happened
-from ebbtide.memory.keywords import KeywordCache, about, keywords_of, passages_of, weighed
+from ebbtide.memory.keywords import (
+    KeywordCache,
+    about,
+    keywords_of,
+    passages_of,
+    referring,
+    weighed,
+)
 from ebbtide.memory.references import MANY, recent, referenced, said_mostly, shares, statements
 from ebbtide.memory.running_turn import Run, Turn
 from ebbtide.memory.tokens import count
@@ -99,6 +106,7 @@ class Distinctive:
         turns = recent(work, self.cache)
 
         def read(text: str) -> Match:
+            text = referring(text, keywords)
             passages = passages_of(text)
             scores = dict.fromkeys(keywords, 0.0)
             for matches in weighed(passages, keywords, keywords, turns):
