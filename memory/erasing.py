@@ -5,7 +5,7 @@ the state block, so what an erased turn gave is followed from parent to child, a
 branch. Other turns that say the same themselves are reported and stay.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,7 +29,9 @@ _SUMMARY = frozenset({"summary", "keywords"})
 """Fields that a model writes from a log in one call."""
 
 # Fields in which results of the memory's tools repeat events, and the lists that have such results.
-_REPEATED = frozenset({"summary", "prior_summary", "goal", "constraints"})
+_REPEATED = frozenset({"summary", "prior_summary", "goal", "constraints"}) | {
+    *("lapsed_constraints", "former_constraints")
+}
 _LISTS = ("efforts", "results")
 
 
@@ -119,14 +121,16 @@ def _added(event: Event, key: str, before: Effort | None) -> list[str]:
     return [] if now == earlier else now
 
 
-def without(turn: StoredTurn, carried: Carried, erased: int) -> tuple[StoredTurn, Carried]:
+def without(
+    turn: StoredTurn, carried: Carried, erased: int, gone: Collection[str]
+) -> tuple[StoredTurn, Carried]:
     """Return a later turn without what it has from erased ones, and what is carried on.
 
-    `erased` is the number of these. A result that quotes one by reference makes the log of the turn
-    one that has it.
+    `erased` is the number of these, `gone` their ids. A result that quotes one by reference makes
+    the log of the turn one that has it.
     """
-    quotes = (one for message in turn.messages for one in recalled(message))
-    has_turn = any(not one.session and one.turn == erased for one in quotes)
+    quotes = [one for message in turn.messages for one in recalled(message)]
+    has_turn = any(one.id in gone or (not one.session and one.turn == erased) for one in quotes)
     while True:
         if has_turn:
             carried = replace(carried, logs=carried.logs | {*turn.efforts})
@@ -211,6 +215,8 @@ def _without_copies(message: BaseMessage, carried: Carried) -> BaseMessage:
         return message
     body = result_of(message)
     after = _without_texts(body, carried)
+    if any(repr(said) in str(body.get("error", "")) for _, said in carried.texts):
+        after["error"] = render("erased_summary")  # it lists the constraints that hold
     for key in _LISTS:
         if isinstance(body.get(key), list):
             after[key] = [_without_texts(entry, carried) for entry in body[key]]

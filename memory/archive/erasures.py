@@ -140,13 +140,13 @@ class Scope:
         for row in self._in_order(reached):
             stored, block = turn_of(row), anchor_of(row)
             before = carried.get(row.parent, Carried())
-            after, has = without(stored, before, turn)
+            after, has = without(stored, before, turn, gone)
             if row.hash in gone:
                 rows.append(row)
                 erased.append(stored)
                 if stored.status != "erased":
                     tombstone, given = buried(stored, *self._before(stored))
-                    after, has = without(tombstone, before, turn)
+                    after, has = without(tombstone, before, turn, gone)
                     has |= given
             if after != stored:
                 _put(self, row, stored, after)

@@ -378,3 +378,41 @@ def test_what_cannot_be_erased_changes_nothing(tmp_path: Path, where: str) -> No
             say(outer, "On.")
         with pytest.raises(TurnRunningError):
             erase(outer, ANN, 1)
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        [call("close_effort"), "Closed.", call("reopen_effort", effort_id="gate"), "Open again."],
+        [call("update_goal", drop_constraints=["not there"]), "Well.", "And on."],
+    ],
+)
+def test_constraints_leave_later_results(tmp_path: Path, later: list[Any]) -> None:
+    """Results that name what lapsed, held formerly, or holds, do not keep what the turn set."""
+    opening = call("open_effort", name="gate", constraints=[ASKED])
+    chat = talk(tmp_path / "archive", ["Hello.", opening, "Noted.", *later])
+    for words in ("Hello there.", "Open it.", "Go on.", "And again."):
+        chat.say(words)
+
+    erase(chat.agent, THREAD, 2)
+
+    messages = chat.agent.get_state(THREAD).values["messages"]
+    assert [one.text for one in messages if ASKED in one.text] == []
+    assert traces(tmp_path, [ASKED]) == []
+
+
+def test_summary_with_a_fact_of_the_turn_is_written_again(tmp_path: Path) -> None:
+    """A search that finds a fact of the erased turn makes the log one that has the turn."""
+    fact = "the password is swordfish"
+    telling = f"Noted.\n---STATE---\nFacts: {fact}\n---END STATE---"
+    looking = [call("open_effort", name="gate"), call("search_efforts", query="password")]
+    closing = call("close_effort", summary=f"It is known: {fact}.", keywords=["gate"])
+    script = ["Hello.", telling, "Fine.", *looking, "It is found.", closing, "Closed."]
+    chat = talk(tmp_path / "archive", script, [TELLING])
+    for words in ("Hello there.", "Remember.", "Go on.", "Look it up.", "Close it."):
+        chat.say(words, ANN)
+
+    report = erase(chat.agent, ANN, 2)
+
+    assert report.resummarised == ("gate",)
+    assert fact not in commands.efforts(chat.agent, ANN).efforts[0].summary
