@@ -32,7 +32,7 @@ from ebbtide.memory.salience.merge import (
     merged,
 )
 from ebbtide.memory.settings import Settings
-from ebbtide.memory.veto import _claim
+from ebbtide.memory.veto import claim
 
 _THRESHOLD: float = Settings.model_fields["similarity_threshold"].default
 _SIZES = (100, 500, 2_000)
@@ -99,7 +99,7 @@ def passes(
 ) -> list[float]:
     """Return the seconds of a cold pass, its CPU seconds, those of a second pass and ten more."""
     similarity = make()
-    _claim.cache_clear()
+    claim.cache_clear()
     cpu = process_time()
     cold, _ = timed(lambda: merged([], items, similarity, _THRESHOLD))
     cpu = process_time() - cpu

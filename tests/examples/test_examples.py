@@ -85,10 +85,10 @@ def test_an_effort_stays_in_its_share(shared: Path) -> None:
     """What was said grows fourfold and more; the effort in the context does not."""
     printed = printed_by("selective_salience", shared).replace(",", "")
     rows = re.findall(r"^│ \d+ +│ turns 1-\d+ +│ (\d+) +│ (\d+) +│ (\d+)", printed, re.MULTILINE)
-    (first, *_, last) = [[*map(int, row)] for row in rows]
+    (first, second, *_, last) = [[*map(int, row)] for row in rows]
 
     assert last[2] > 4 * first[2]
-    assert last[0] <= first[0] * 1.1
+    assert last[0] <= second[0] * 1.1  # the first has not filled its share
 
 
 @pytest.mark.thorough
