@@ -22,7 +22,7 @@ from ..turn import Event, StoredTurn
 from .budget import GOAL_TOKENS, SHARES, Part, log_limit, part_limit, quotes_limit, size
 from .plan import BLOCK, CONSTRAINTS, Plan
 from .quotes import Quotes, log_quote, quote
-from .summaries import summary_lines, summary_notes
+from .summaries import known_facts, summary_lines, summary_notes
 from .turn_parts import anchor_of, committed_parts, log_begin, quoted_log, turn_parts
 
 _MARKED = 3  # efforts of a turn that its marker names
@@ -37,7 +37,8 @@ def parts_of(work: Turn, plan: Plan) -> Parts:
     """Return the parts of the context, without the fixed ones, that a plan describes."""
     parts: list[Part] = []
     if plan.summaries or plan.older or plan.unnamed:
-        lines = summary_lines(work, _known(work, plan, plan.summaries), plan.room_or(work.room))
+        efforts, room = _known(work, plan, plan.summaries), plan.room_or(work.room)
+        lines = summary_lines(work, efforts, room, known_facts(work, efforts))
         if summaries := summary_notes(work, lines, plan.older, plan.unnamed):
             parts.append(Part.of("memory", summaries, work.run.count))
     quotes = quotes_of(work, plan)

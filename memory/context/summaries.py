@@ -27,10 +27,11 @@ def fitting(work: Turn) -> tuple[tuple[str, ...], tuple[str, ...], int]:
     """
     limit = part_limit("memory", work.room)
     stored = work.view.efforts_named([*work.efforts.summaries], work.efforts.events)
-    known = _known_facts(work, stored)
+    known = known_facts(work, stored)
     current = holding(known)
     stale = {name for name, fact in known.items() if current.get(name) is not fact}
-    every = summary_lines(work, [one for one in stored if one.id not in stale], work.room)
+    shown = [one for one in stored if one.id not in stale]
+    every = summary_lines(work, shown, work.room, known)
     ended = {effort.id: effort.turn for effort in stored if not is_qualified(effort.id)}
     places = {
         name: (ended.get(name, work.efforts.summaries[name]["last_referenced_turn"]), at)
@@ -74,7 +75,9 @@ def summary_notes(
     return [*map(work.fences.note, texts)]
 
 
-def summary_lines(work: Turn, efforts: Sequence[Effort], room: int) -> dict[str, str]:
+def summary_lines(
+    work: Turn, efforts: Sequence[Effort], room: int, known: Mapping[str, Fact]
+) -> dict[str, str]:
     """Return the line of each concluded effort, each cut so that one fits into the share.
 
     Efforts of other sessions stand first, with the day of their end: they are known from the first
@@ -84,7 +87,7 @@ def summary_lines(work: Turn, efforts: Sequence[Effort], room: int) -> dict[str,
     frame = max(count_messages(messages, work.run.count) for messages in frames)
     limit = max(1, part_limit("memory", room) - frame)
     concluded = [effort for effort in efforts if effort.status == "concluded"]
-    lines, known = {}, _known_facts(work, concluded)
+    lines = {}
     for effort in sorted(concluded, key=lambda e: 0 if is_qualified(e.id) else e.turn):
         elsewhere = is_qualified(effort.id)
         turns = work.view.turns_of(effort.id, [effort.turn]) if elsewhere else ()
@@ -100,7 +103,8 @@ def summary_lines(work: Turn, efforts: Sequence[Effort], room: int) -> dict[str,
 def learned_notes(work: Turn, names: Sequence[str], room: int) -> list[BaseMessage]:
     """Return what other sessions said against facts of this one as a note; none if erased."""
     stored = work.view.efforts_named(names, ())
-    known, lines = _known_facts(work, stored), summary_lines(work, stored, room)
+    known = known_facts(work, stored)
+    lines = summary_lines(work, stored, room, known)
     for name, fact in known.items():
         if name in lines and fact.lifted:
             lines[name] = f"- {name} ({day_of(fact.lifted)}): {ENDED}: {one_line(fact.text)}"
@@ -108,7 +112,7 @@ def learned_notes(work: Turn, names: Sequence[str], room: int) -> list[BaseMessa
     return [work.fences.note(render("learned", quote=quote))] if quote else []
 
 
-def _known_facts(work: Turn, efforts: Sequence[Effort]) -> Mapping[str, Fact]:
+def known_facts(work: Turn, efforts: Sequence[Effort]) -> Mapping[str, Fact]:
     """Return the facts of the user, if one is among these efforts."""
     is_asked = any(is_fact(effort.id) for effort in efforts)
     return work.view.archive.facts(work.view.session.user) if is_asked else {}
