@@ -75,7 +75,7 @@ class Carried:
     logs: frozenset[str] = frozenset()
 
     def __or__(self, other: "Carried") -> "Carried":
-        """Return what both have."""
+        """Return what any of the two has."""
         return Carried(self.texts | other.texts, self.fields | other.fields, self.logs | other.logs)
 
     def remaining(self, anchor: Mapping[str, str]) -> dict[str, str]:

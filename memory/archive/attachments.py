@@ -83,7 +83,13 @@ def of_turns(connection: Connection, own_turns: Select[Any]) -> Texts:
     return {row.digest: unzipped(row.content) for row in connection.execute(query)}
 
 
-def forget(connection: Connection, user: int, own_turns: Any, *, awaiting_in: Session) -> None:
+def forget(
+    connection: Connection,
+    user: int,
+    own_turns: Select[Any] | Sequence[int],
+    *,
+    awaiting_in: Session,
+) -> None:
     """Take turns off what refers to attachments, and delete those that nobody refers to then.
 
     So, too, the turn that may have run in a session, which is at rest.

@@ -1,7 +1,7 @@
 """A session with all its branches: notes in it, and erasing of turns."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
@@ -161,7 +161,8 @@ class Scope:
                 self.connection.execute(emptied.values(anchor=zipped_json(left)))
             anchors[row.hash] = left
             carried[row.hash] = places[row.run, row.place] = has
-        _empty_compressions(self, turn, places)
+        logs = frozenset[str]().union(*(has.logs for has in places.values()))
+        _empty_compressions(self, turn, places, logs)
         of_gone = fact_rows.c.hash.in_(gone), index.among(fact_rows.c.session, self.sessions)
         facts.forget(self.connection, self.row.user, *of_gone)
         attachments.forget(
@@ -169,7 +170,7 @@ class Scope:
         )
         parts.forget(self.connection, self.row.user, self.session, rows)
         to_sweep(self.connection)
-        stale = _stale(self, frozenset[str]().union(*(has.logs for has in places.values())))
+        stale = _stale(self, logs)
         events = (event for stored in erased for event in stored.events)
         opened = dict.fromkeys(event["effort"] for event in events if event["type"] == "opened")
         quoting = {*quoted_by(erased, map(turn_of, self.turns()))}
@@ -320,7 +321,7 @@ def _stale(scope: Scope, efforts: Iterable[str]) -> tuple[str, ...]:
 
 
 def _empty_compressions(
-    scope: Scope, turn: int, reached: Mapping[tuple[int, int], Carried]
+    scope: Scope, turn: int, reached: Mapping[tuple[int, int], Carried], logs: Collection[str]
 ) -> None:
     """Empty compressions of logs that have the turn, and delete the logs of their making."""
     connection = scope.connection
@@ -331,7 +332,6 @@ def _empty_compressions(
             key = [column == getattr(row, column.name) for column in compressions.primary_key]
             emptied = zipped_json(as_data(compression.without_turn(turn)))
             connection.execute(update(compressions).where(*key).values(made=emptied))
-    logs = frozenset[str]().union(*(carried.logs for carried in reached.values()))
     for row in scope.logged():
         entry = json.loads(unzipped(row.entry))
         if entry["effort"] in logs and entry["turn"] >= turn:
