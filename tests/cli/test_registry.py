@@ -100,6 +100,16 @@ def agent_on(archive: Any, checkpointer: Any) -> Agent:
     return create_memory_agent(ScriptedModel(), archive=archive, checkpointer=checkpointer)
 
 
+@contextmanager
+def talked(root: Path) -> Iterator[tuple[SqlArchive, Agent]]:
+    """Give an archive and its agent, to which Ann has said something."""
+    with SqlArchive(root / "kept") as archive:
+        agent = agent_on(archive, InMemorySaver())
+        for words in SAID:
+            agent.invoke({"messages": words}, ANN)
+        yield archive, agent
+
+
 def check(name: str, told: Mapping[str, Any], answer: Any, schema: Any) -> None:
     """Compare what JSON has of a result with its schema and with a part of it."""
     jsonschema_rs.validate(schema, answer)
@@ -138,10 +148,7 @@ async def test_functions(tmp_path: Path, greeted: Command, way: str) -> None:
 
 def test_routes(tmp_path: Path, greeted: Command) -> None:
     """Each is a path with a schema of what it takes and answers; it converts what it is given."""
-    with SqlArchive(tmp_path / "kept") as archive:
-        agent = agent_on(archive, InMemorySaver())
-        for words in SAID:
-            agent.invoke({"messages": words}, ANN)
+    with talked(tmp_path) as (_, agent):
 
         @asynccontextmanager
         async def opened(_: Request) -> AsyncIterator[Call]:
@@ -211,10 +218,7 @@ def test_slash_commands(greeted: Command) -> None:
 
 def test_buttons(tmp_path: Path, greeted: Command) -> None:
     """The page has each action with its question, and its route works on a local server."""
-    with SqlArchive(tmp_path / "kept") as archive:
-        agent = agent_on(archive, InMemorySaver())
-        for words in SAID:
-            agent.invoke({"messages": words}, ANN)
+    with talked(tmp_path) as (archive, agent):
 
         @contextmanager
         def opened(_user: str) -> Iterator[Any]:
