@@ -4,6 +4,7 @@
     python benchmarks/recall.py --data locomo10.json --out results --embeddings minilm
     python benchmarks/recall.py --talk talk.jsonl --questions talk.questions.jsonl --out results
     python benchmarks/recall.py --work benchmarks/data/work_sessions.yaml --out results
+    python benchmarks/recall.py --asked asked.yaml --out results
 
 A cell is the percentage of a question's evidence that is found, averaged over all questions.
 Packed texts are the excerpts that a search would return, up to the first that does not fit.
@@ -17,13 +18,29 @@ with null for no effort, or the end of an effort, `{"effort": …, "concluded": 
 line of its questions is `{"question": …, "evidence": [{"turn": 12, "who": "user", "quote": …}]}`.
 Sessions of work have calls of tools and their results as well, and a second phrasing of each
 question, see the file.
+
+Asked are talks of several threads of one user, written turn by turn in the order of time; each
+question is asked of the tool in its thread. Beside it full-text search and plain BM25 over the
+messages of all threads have as many tokens. Of what changed the newest value counts as evidence;
+marked is how often it is said to be the newest, outdated how often older values are found alone.
+
+    talks:
+    - name: kitchen
+      threads:
+      - {name: spring, day: 2026-03-02, turns: [[text, answer], [text, answer, 2026-03-04]]}
+      questions:
+      - {kind: changed, asked_in: spring, question: …, evidence: [quote], outdated: [quote]}
 """
 
 import json
 import sqlite3
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
+from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -43,6 +60,7 @@ from ebbtide.memory.messages import compact
 from ebbtide.memory.running_turn import Run, Turn
 from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.memory.search.passages import excerpt, passage_spans
+from ebbtide.memory.search.ranking import rarity, relevance
 from ebbtide.memory.search.terms import query_terms, words
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import count
@@ -173,17 +191,21 @@ def _with_calls(messages: Sequence[Any], calls: Sequence[Any]) -> tuple[Any, ...
     return (question, *between, answer)
 
 
+def _spoken(lines: Sequence[Any], roles: Sequence[str]) -> list[tuple[int, str]]:
+    """Return turns and messages of these roles."""
+    said = [line for line in lines if "turn" in line]
+    return [(line["turn"], line[name]) for line in said for name in roles if line.get(name)]
+
+
 def by_full_text(
-    lines: Sequence[Any], roles: Sequence[str], query: str
+    spoken: Sequence[tuple[int, str]], query: str, tokenizer: str = "porter"
 ) -> Iterator[tuple[int, str]]:
-    """Yield turns and messages of these roles, ranked by SQLite's FTS5."""
+    """Yield turns and messages, ranked by SQLite's FTS5."""
     with sqlite3.connect(":memory:") as database:
         database.execute(
-            "CREATE VIRTUAL TABLE said USING fts5(text, turn UNINDEXED, tokenize=porter)"
+            f"CREATE VIRTUAL TABLE said USING fts5(turn UNINDEXED, text, tokenize={tokenizer})"
         )
-        said = [line for line in lines if "turn" in line]
-        rows = [(line[name], line["turn"]) for line in said for name in roles if line.get(name)]
-        database.executemany("INSERT INTO said VALUES (?, ?)", rows)
+        database.executemany("INSERT INTO said VALUES (?, ?)", spoken)
         terms = set(query_terms(query))
         matching = [word for word in words(query) if set(query_terms(word)) & terms]
         match = " OR ".join(f'"{word}"' for word in matching)
@@ -234,8 +256,8 @@ def talked(
             for turn in dict.fromkeys(passage.turn for passage in archived.search(text))
         ),
         "as called": archived.quotes,
-        "FTS5, all": lambda text: by_full_text(lines, ("user", "results", "assistant"), text),
-        "FTS5, users": lambda text: by_full_text(lines, ("user",), text),
+        "FTS5, all": partial(by_full_text, _spoken(lines, ("user", "results", "assistant"))),
+        "FTS5, users": partial(by_full_text, _spoken(lines, ("user",))),
     }
     if second := {one["question"]: one["also"] for one in questions if "also" in one}:
         ways["as called, two phrasings"] = lambda text: archived.quotes(text, second[text])
@@ -249,6 +271,86 @@ def talked(
             row[f"{budget:,} tokens"] = percent(shares, 2)
         rows.append(row)
     return rows
+
+
+def by_words(spoken: Sequence[tuple[int, str]], query: str) -> list[tuple[int, str]]:
+    """Return turns and messages, ranked by plain BM25 over their lower-case words."""
+    counts = [Counter(words(text.casefold())) for _, text in spoken]
+    asked = {*words(query.casefold())}
+    rare = {word: rarity(len(spoken), sum(word in one for one in counts)) for word in asked}
+    says = [{word: float(one[word]) for word in asked & one.keys()} for one in counts]
+    scores = relevance(says, rare, [float(one.total()) for one in counts])
+    order = sorted(range(len(spoken)), key=lambda at: -scores[at])
+    return [spoken[at] for at in order if scores[at] > 0]
+
+
+def asked_rows(talks: Sequence[Any]) -> list[dict[str, str | float]]:
+    """Return a row for each kind of question about talks of several threads."""
+    answers: list[dict[str, Any]] = []
+    for number, talk in enumerate(talks, 1):
+        with TemporaryDirectory() as folder, DiskArchive(folder, durable=False) as archive:
+            answers += _asked(archive, talk)
+        print(f"{number} of {len(talks)} talks asked", flush=True)
+    rows: list[dict[str, str | float]] = []
+    for kind in [*dict.fromkeys(answer["kind"] for answer in answers), "all"]:
+        own = [answer for answer in answers if kind in {"all", answer["kind"]}]
+        columns = [name for name in own[0] if name not in {"kind", "tokens"}]
+        cells = {name: [one[name] for one in own if one[name] is not None] for name in columns}
+        row: dict[str, str | float] = {"kind": kind, "questions": len(own)}
+        row |= {name: percent(found, 2) if found else "" for name, found in cells.items()}
+        rows.append(row | {"tokens": round(fmean(one["tokens"] for one in own))})
+    return rows
+
+
+def _asked(archive: DiskArchive, talk: Any) -> list[dict[str, Any]]:
+    """Write the threads of a talk, ask its questions, and return what each way finds of each."""
+    written: list[tuple[str, str, Sequence[str]]] = []
+    for thread in talk["threads"]:
+        day = str(thread["day"])
+        for user, assistant, *new in thread["turns"]:
+            day = str(new[0]) if new else day
+            written.append((day, thread["name"], (user, assistant)))
+    tips: dict[str, Tip] = defaultdict(Tip)
+    for day, name, texts in sorted(written, key=itemgetter(0)):
+        turn = replace(exchange(tips[name].turn + 1, texts, ""), at=f"{day}T09:00:00.000Z")
+        tips[name] = archive.commit(Session(talk["name"], name), tips[name], turn).tip
+    # A quote stands in one turn alone, so that turns need no numbers here.
+    spoken = [(0, text) for *_, texts in written for text in texts]
+    threads = {
+        name: ArchivedTalk(archive, Session(talk["name"], name), tip) for name, tip in tips.items()
+    }
+    results = [threads[one["asked_in"]].asked(one["question"]) for one in talk["questions"]]
+    budget = round(fmean(count(compact(result)) for result in results))
+    answers: list[dict[str, Any]] = []
+    for question, result in zip(talk["questions"], results, strict=True):
+        text, evidence = question["question"], [(0, quote) for quote in question["evidence"]]
+        found = [passage for one in result["results"] for passage in one["passages"]]
+        given = [(0, passage["text"]) for passage in found]
+        marked = [(0, passage["text"]) for passage in found if "newest_with" in passage]
+        outdated = [(0, quote) for quote in question.get("outdated", ())]
+        share = _share_packed(evidence, given)
+        ways = {
+            "FTS5 porter": by_full_text(spoken, text),
+            "FTS5 trigram": by_full_text(spoken, text, "trigram"),
+            "BM25": by_words(spoken, text),
+        }
+        answers.append(
+            {
+                "kind": question["kind"],
+                "as called": share,
+                "weak": float(bool(found) and all("weak" in one for one in found)),
+                **{
+                    name: _share_packed(evidence, _fitting(way, budget))
+                    for name, way in ways.items()
+                },
+                "marked": _share_packed(evidence, marked) if outdated else None,
+                "outdated alone": (
+                    float(not share and _share_packed(outdated, given) > 0) if outdated else None
+                ),
+                "tokens": count(compact(result)),
+            }
+        )
+    return answers
 
 
 def hinted(talks: Sequence[tuple[ArchivedTalk, Replay]]) -> dict[str, float | str]:
@@ -287,6 +389,7 @@ def main() -> None:
     parser.add_argument("--talk", type=Path, nargs="*", default=[])
     parser.add_argument("--questions", type=Path, nargs="*", default=[])
     parser.add_argument("--work", type=Path)
+    parser.add_argument("--asked", type=Path)
     parser.add_argument("--embeddings", choices=["minilm"])
     options = parser.parse_args()
     for talk, questions in zip(options.talk, options.questions, strict=True):
@@ -295,6 +398,9 @@ def main() -> None:
     if options.work:
         rows = _rows(*work_of(options.work))
         write(options.out, "recall_work", "Is it still there? Sessions of work", rows)
+    if options.asked:
+        rows = asked_rows(yaml.safe_load(options.asked.read_text("utf-8"))["talks"])
+        write(options.out, "recall_asked", "Is it still there? Threads of one user", rows)
     if options.data:
         talks, embedder = (
             load(options.data, options.conversations),

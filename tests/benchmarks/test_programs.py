@@ -166,6 +166,29 @@ def test_recall(tmp_path: Path, data: Path) -> None:
 
 
 @pytest.mark.soak
+def test_recall_of_threads(tmp_path: Path) -> None:
+    """Questions are asked in one thread about all threads of the user, beside other searches."""
+    old, new = "The tiles cost 840 euros.", "The tiles cost 910 euros now."
+    texts = [("spring", "2026-03-02", old), ("autumn", "2026-03-03", new)]
+    threads = [{"name": name, "day": day, "turns": [[said, "I see."]]} for name, day, said in texts]
+    quotes = {"evidence": ["910 euros"], "outdated": ["840 euros"]}
+    asked = {
+        "kind": "changed",
+        "asked_in": "spring",
+        "question": "What do the tiles cost?",
+        **quotes,
+    }
+    data = tmp_path / "asked.json"
+    data.write_text(
+        json.dumps({"talks": [{"name": "a", "threads": threads, "questions": [asked]}]})
+    )
+
+    row, _ = results("recall", tmp_path, "--asked", str(data), name="recall_asked")["rows"]
+
+    assert (row["as called"], row["BM25"], row["outdated alone"]) == (100.0, 100.0, 0.0)
+
+
+@pytest.mark.soak
 def test_recall_of_work(tmp_path: Path) -> None:
     """In sessions of work with tools a search finds more than a full text search of all texts."""
     work = str(FOLDER / "data" / "work_sessions.yaml")
