@@ -206,7 +206,7 @@ def operations(
     return {
         "commit": lambda: archive.commit(session, tip, session_turn(tip.turn + 1, chance)),
         "search": lambda: find(archive.load(session, tip), query, 5),
-        "elsewhere": lambda: archive.elsewhere(session, query, 5),
+        "elsewhere": lambda: find(archive.load(session, tip), query, 5, session=session),
     }
 
 

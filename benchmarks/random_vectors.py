@@ -7,6 +7,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from ebbtide import SqlArchive
+from ebbtide.memory.archive.branches import Branches
 from ebbtide.memory.archive.load import Past, SessionRow
 from ebbtide.memory.archive.schema import PASSAGE_BITS, is_sqlite, passage_id, turn_id, vectors
 from ebbtide.memory.archive.vectors import MOST, cosines
@@ -85,6 +86,6 @@ def nearest_found(archive: SqlArchive, session: Session, meanings: list[QueryEmb
         rows = np.stack([np.frombuffer(one[-4 * SIZE :], kind) for one in data]).astype("f4")
         for meaning in meanings:
             order = np.argsort(-(rows @ np.asarray(meaning.vector)))[:MOST]
-            found = cosines(past, vectors, meaning, MOST)
+            found = cosines(Branches(past), vectors, meaning, MOST)
             shares.append(len({ids[row] for row in order}.intersection(found)) / MOST)
     return fmean(shares)

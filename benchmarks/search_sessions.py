@@ -19,6 +19,7 @@ from made_up import exchange, text
 from report import argument_parser, percent, spread, stored_bytes, timed, write
 
 from ebbtide import DiskArchive
+from ebbtide.memory.archive.search import find
 from ebbtide.memory.turn import Session, Tip
 
 _USER = "scale"
@@ -73,13 +74,15 @@ def measured(folder: Path, count: int) -> dict[str, Any]:
     with DiskArchive(folder, durable=False) as archive:
         queries = built(archive, count)
     with DiskArchive(folder, durable=False) as archive:
-        first_search, _ = timed(lambda: archive.elsewhere(_OWNER, "nothing", 5))
+        first_search, _ = timed(lambda: find(archive.load(_OWNER), "nothing", 5, session=_OWNER))
         times, first = [], []
         for expected, query in queries:
-            milliseconds, results = timed(lambda query=query: archive.elsewhere(_OWNER, query, 5))
+            milliseconds, results = timed(
+                lambda query=query: find(archive.load(_OWNER), query, 5, session=_OWNER)
+            )
             times.append(milliseconds)
             best = next((result for result in results if result.effort), None)
-            first.append(bool(best) and (best.session.thread, best.effort.id) == expected)
+            first.append(bool(best) and (best.branch.session.thread, best.effort) == expected)
         changed = [*_changed(archive, count, queries[0][1])]
     return {
         "sessions": count,
@@ -98,7 +101,7 @@ def _changed(archive: DiskArchive, count: int, query: str) -> Iterator[float]:
     for session in islice(cycle(sessions(count)), _CHANGES):
         tip = archive.load(session).tip or Tip()
         concluded(archive, session, tip, f"new-{tip.turn}", chance)
-        yield timed(lambda: archive.elsewhere(_OWNER, query, 5))[0]
+        yield timed(lambda: find(archive.load(_OWNER), query, 5, session=_OWNER))[0]
 
 
 def main() -> None:

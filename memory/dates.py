@@ -35,6 +35,10 @@ class When:
         """The present day."""
         return local(self.now, self.zone).date() if self.now else None
 
+    def includes(self, at: str) -> bool:
+        """Tell whether a time is in the period."""
+        return self.since <= at and (not self.until or at < self.until)
+
     def times(self, days: Days) -> tuple[str, str]:
         """Return the times at which a period begins and ends."""
         return instant(days[0], self.zone), instant(days[1], self.zone)

@@ -82,7 +82,7 @@ class Settings(BaseModel):
         description="Turns without a reference until a summary is evicted",
     )
     search_limit: int = Field(
-        default=5,
+        default=10,
         ge=1,
         le=50,
         description="Maximum efforts and turns that `search_efforts` returns",

@@ -30,28 +30,24 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """A concluded effort or a turn of another session of the same user, or a fact of any.
+    """A concluded effort of another session of the same user, or a fact of any.
 
     Attributes:
-        session: The other session.
-        effort: The effort on the newest branch, or the fact as one, None for a turn.
-        tip: The turn, or the turn that concluded the effort or said the fact.
+        session: The session.
+        effort: The effort on the newest branch, or the fact as one.
+        tip: The turn that concluded the effort or said the fact.
         at: The time of that turn.
         score: Its rank.
         said: Terms of the query that it contains.
-        efforts: The efforts of the turn.
-        passage: The number of the turn's best passage.
-        weak: Whether no result says more than half of the query.
+        weak: Whether it contains little of the query.
     """
 
     session: Session
-    effort: Effort | None
+    effort: Effort
     tip: Tip
     at: str
     score: float = 0.0
     said: frozenset[str] = frozenset()
-    efforts: tuple[str, ...] = ()
-    passage: int | None = None
     weak: bool = False
 
 
@@ -99,13 +95,6 @@ class Archive(Protocol):
 
     def facts(self, user: str, ids: Collection[str] = ()) -> Mapping[str, Fact]:
         """Return a user's facts and rules from state blocks, by memory id: all, or these."""
-
-    def elsewhere(self, session: Session, query: str, limit: int) -> tuple[Elsewhere, ...]:
-        """Return up to `limit` concluded efforts and turns of the user's other sessions that match.
-
-        The best come first, of equal ones the newest. Of an effort id, goal, summary and keywords
-        are matched, of a session the newest branch. An anonymous session gets none.
-        """
 
     def embed(self, session: Session, embedder: Embedder, limit: int) -> int:
         """Compute missing vectors of up to `limit` turns, newest first; return the number of turns.

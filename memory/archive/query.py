@@ -1,25 +1,25 @@
 """A query: its rare terms, the texts that say them, its dates; and what a message points at."""
 
 import json
-from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import nlargest
 from itertools import chain
 from math import fsum
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, bindparam, literal, select, union_all
+from sqlalchemy import Connection, bindparam, func, literal, or_, select, union_all
 
 from ..dates import When, dates
 from ..search.ranking import Passages, Rare, rarity
 from ..search.terms import other_stems, query_terms
 from ..serialised import clean
+from .branches import Branch, Branches
 from .database import again_if_lost
 from .index import any_of, look_up, unpack_layout
 from .load import Past
-from .schema import PASSAGE_BITS, changes, passage_id, turn_id, turns
+from .schema import PASSAGE_BITS, TURN_BITS, changes, passage_id, sessions, turns
 
 WEAK = 3
 """Passages at most of a query of which they say next to nothing: a hint, and often chance."""
@@ -67,10 +67,33 @@ def few(total: int) -> int:
 _DAYS = 50
 """Turns of a date that are shown of a query which names it, and nothing that was said then."""
 
+_first, _newest = turns.alias(), turns.alias()
+_FIRST_TIME = (
+    select(_first.c.at)
+    .where(_first.c.id > sessions.c.id * (1 << TURN_BITS), _first.c.id <= sessions.c.newest)
+    .where(_first.c.at != "")  # adopted turns may have no time
+    .order_by(_first.c.id)
+    .limit(1)
+    .scalar_subquery()
+)
+# The own sessions, and those of a user.
+_SEARCHED = (
+    or_(
+        any_of(sessions.c.id, "own"),
+        (sessions.c.owner == bindparam("user")) & ~sessions.c.hidden,
+    ),
+    _newest.c.id == sessions.c.newest,
+)
+_YEARS = select(func.min(_FIRST_TIME), func.max(_newest.c.at)).where(*_SEARCHED)
 _OF_DAYS = (
-    select(turns.c.id, turns.c.run, turns.c.place, turns.c.turn, turns.c.efforts, turns.c.passages)
-    .where(turns.c.id >= bindparam("first"), turns.c.id < bindparam("end"))
-    .order_by(turns.c.id)
+    select(
+        *(turns.c.id, turns.c.run, turns.c.place, turns.c.turn),
+        *(turns.c.at, turns.c.efforts, turns.c.passages),
+    )
+    .where(*_SEARCHED, _newest.c.at >= bindparam("since"), bindparam("until") > _FIRST_TIME)
+    .where(turns.c.id > sessions.c.id * (1 << TURN_BITS), turns.c.id <= sessions.c.newest)
+    .where(turns.c.at >= bindparam("since"), turns.c.at < bindparam("until"))
+    .order_by(turns.c.at, turns.c.id)
     .limit(_DAYS)
 )
 # One statement, as it is sent in every turn.
@@ -84,13 +107,6 @@ _TURNS_AND_CHANGES = union_all(
         *(changes.c.run, changes.c.place, changes.c.turn, changes.c.effort),
     ).where(any_of(changes.c.id, "changes")),
 )
-_TIME = (
-    select(turns.c.at)
-    .where(turns.c.id.between(bindparam("first"), bindparam("last")))
-    .order_by(turns.c.id)
-    .limit(1)
-)
-_FIRST_TIME = _TIME.where(turns.c.at != "")  # adopted turns may have no time
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +122,11 @@ class Found:
         user: Whether the user wrote it.
         near: Whether only its neighbours or its effort match.
         weak: Whether it contains little of the query.
+        at: The time of its turn.
+        branch: The branch of another session of the user that it is of.
+        id: That of the passage.
+        newest_with: The terms that it shares with the best passage, if it may be a newer statement,
+            or an older one, of the same.
     """
 
     effort: str | None
@@ -116,6 +137,15 @@ class Found:
     user: bool = False
     near: bool = False
     weak: bool = False
+    at: str = ""
+    branch: Branch | None = None
+    id: int = 0
+    newest_with: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> tuple[Branch | None, int, int | None]:
+        """Its branch, turn and number."""
+        return self.branch, self.turn, self.passage
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,43 +341,34 @@ def _pointing(past: Past, message: str) -> Pointing:
     return Pointing({**rare, **dict.fromkeys(unknown, rarity(session.turns))}, by_name)
 
 
-def dated(past: Past, query: str, when: When) -> list[tuple[int, int]]:
-    """Return for each date in a query the ids of its first turn and of the first one after it."""
-    total = past.session.turns
-    if not total or not dates(query, today=when.today):
+def dated(branches: Branches, query: str, when: When) -> list[tuple[str, str]]:
+    """Return for each date in a query the times at which it begins and ends."""
+    if not branches.total or not dates(query, today=when.today):
         return []
-    first = turn_id(past.session.id, 1)
-    last = first + total - 1
-    earliest = past.value(_FIRST_TIME, first=first, last=last)
-    newest = past.value(_TIME, first=last, last=last)
-    years = (earliest or "")[:4], (newest or "")[:4]
+    first, last = tuple(branches.past.rows(_YEARS, **_searched(branches))[0])
+    years = (first or last or "")[:4], (last or "")[:4]
     if not all(map(str.isdecimal, years)):
         return []
     named = dates(query, range(int(years[0]), int(years[1]) + 1), when.today)
-    return [ids_between(past, *when.times(days)) for days in named]
+    return [when.times(days) for days in named]
 
 
-def of_dates(past: Past, query: str, when: When, *, weak: bool) -> tuple[Found, ...]:
+def of_dates(branches: Branches, query: str, when: When, *, weak: bool) -> tuple[Found, ...]:
     """Return the passages of the first turns of the dates in a query, in their order."""
     hits: list[Found] = []
-    for first, end in dated(past, query, when):
-        for row in past.visible(_OF_DAYS, first=first, end=end):
-            effort = next(iter(json.loads(row.efforts)), None)
+    for since, until in dated(branches, query, when):
+        bounds = {"since": max(since, when.since), "until": min(until, when.until or until)}
+        rows = branches.past.rows(_OF_DAYS, **bounds, **_searched(branches))
+        branches.read_those_of(row.id for row in rows)
+        for number, row in branches.seen(rows):
+            effort, branch = next(iter(json.loads(row.efforts)), None), branches.read[number]
+            if branch and effort and not branches.concluded([(number, effort)]):
+                effort = None
             for place, (_, user, _) in enumerate(unpack_layout(row.passages)):
-                hits.append(Found(effort, row.turn, 1.0, frozenset(), place, user, weak=weak))
+                one = Found(effort, row.turn, 1.0, passage=place, user=user, weak=weak)
+                hits.append(replace(one, at=row.at, branch=branch))
     return tuple(hits)
 
 
-def ids_between(past: Past, since: str, until: str) -> tuple[int, int]:
-    """Return the ids of the first turn since a time, and of the first one from another time on."""
-    start, total = turn_id(past.session.id, 1), past.session.turns
-    numbers = range(start, start + total)
-
-    def time_of(number: int) -> str:
-        bounds = {"first": number, "last": numbers[-1]}
-        at: str | None = past.value(_TIME, **bounds)
-        return "~" if at is None else at
-
-    first = bisect_left(numbers, since, key=time_of) if since else 0
-    end = bisect_left(numbers, until, key=time_of) if until else total
-    return start + first, start + end
+def _searched(branches: Branches) -> dict[str, Any]:
+    return {"own": branches.past.sessions, "user": branches.user if branches.others else -1}

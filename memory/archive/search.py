@@ -1,21 +1,22 @@
-"""Search a session: read which passages and headings have a query's rarest terms, and score them.
+"""Search what was said: read which passages and headings have a query's rarest terms; score them.
 
 No text is read for it. Of a long query only the rarest terms count, so that a page of text costs no
 more than a sentence or two.
 """
 
 import json
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import nlargest
-from itertools import repeat
-from operator import attrgetter, neg
-from typing import Any, TypeVar
+from itertools import chain, repeat
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import and_, func, select
+from sqlalchemy import and_, select
 
 from ..dates import When, said_dates, undated
+from ..names import session_name
 from ..search.embeddings import QueryEmbedding
 from ..search.ranking import SHORT, Passages, Rare, Scores, Topics, rarity, score
 from ..search.terms import (
@@ -30,9 +31,11 @@ from ..search.terms import (
     title_terms,
 )
 from ..serialised import clean
+from ..turn import Session
+from .branches import Branches, Place
 from .database import again_if_lost
-from .index import SPEAKER, any_of
-from .load import AMBIENT, CHANGES, Past
+from .index import SPEAKER, any_of, unpack_layout
+from .load import AMBIENT, Past
 from .query import (
     WEAK,
     Found,
@@ -40,7 +43,6 @@ from .query import (
     at_most,
     dated,
     few,
-    ids_between,
     in_turns,
     of_dates,
     passages_in,
@@ -48,7 +50,7 @@ from .query import (
     said_in,
     strongest,
 )
-from .schema import PASSAGE_BITS, TURN_BITS, members, turns, vectors
+from .schema import PASSAGE_BITS, TURN_BITS, members, passage_id, turns, vectors
 from .vectors import MOST, Nearness, cosines, nearest
 
 T = TypeVar("T")
@@ -89,11 +91,24 @@ _MOST = 200
 _LONG = 500
 """Turns from which on an effort is scored by those around the best alone, not by all it says."""
 
+_OTHERS_READ = 5_000
+"""Newest passages, and headings, of other sessions that are read of one term."""
+
+_DATED_READ = 2_000
+"""Turns, those that say most, of which it is asked whether they are of a date in the query."""
+
+_SEVERAL = 3
+"""Terms of which a competing statement may lack one."""
+
+_COMPETING = 20
+"""Turns that are looked at for a newer statement."""
+
 _AROUND = range(-2, 3)
 """Steps to the turns around one: a passage's window, two passages each way, reaches no further."""
 
-_TURN = (turns.c.id, turns.c.run, turns.c.place, turns.c.turn)
-_CANDIDATE = select(*_TURN, turns.c.efforts).where(any_of(turns.c.id, "ids"))
+_TURN = (turns.c.id, turns.c.run, turns.c.place, turns.c.turn, turns.c.at)
+_CANDIDATE = select(*_TURN, turns.c.efforts, turns.c.passages).where(any_of(turns.c.id, "ids"))
+_TIMES = select(turns.c.id, turns.c.at).where(any_of(turns.c.id, "ids"))
 # SQLite may not conclude that the turns are of these runs, too: it would read all of theirs first.
 _SAME_TURN = (
     turns.c.run == members.c.run + 0,
@@ -107,9 +122,19 @@ _IN_EFFORTS = (
     .where(*_OF_EFFORTS)
 )
 _IN_PARTS = _IN_EFFORTS.where(any_of(members.c.turn, "numbers"))
-_TURNS_OF_EFFORTS = (
-    select(members.c.effort, func.count()).where(*_OF_EFFORTS).group_by(members.c.effort)
+_MEMBERS = select(members.c.run, members.c.place, members.c.turn, members.c.effort).where(
+    *_OF_EFFORTS
 )
+
+
+class _Row(NamedTuple):
+    """A turn to score: its branch and number in one, unlike those of other branches."""
+
+    effort: Place
+    turn: int
+    id: int
+    at: str
+    passages: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,31 +143,27 @@ class _Query:
 
     `length` is how many terms the query has. `rare` has those that count, the rarest first, and
     `passages` and `turns` who says them. `headings` has for each the efforts whose visible headings
-    say it, with the turn of the newest one. `unknown` is the weight of the terms that no text says,
-    `by_speakers` has the ids of passages of speakers whom the query names, `periods` the ids of the
-    first turn of each date and of the one after its last. `near` is None without vectors. `naming`
-    has the terms that name something, and `is_strange` tells whether nobody said one of the names,
-    `dates_said` whether a text says one of the dates or months. `narrow` has the ids of the first
-    turn of the period that is searched and of the one after it.
+    say it, with turn and time of the newest one. `unknown` weighs the terms that no text says,
+    `by_speakers` has the ids of passages of speakers whom the query names, `periods` the times at
+    which each date begins and ends. `near` is None without vectors. `naming` has the terms that
+    name something, and `is_strange` tells whether nobody said one of the names, `dates_said`
+    whether a text says one of the dates or months. `when` has the period that is searched.
     """
 
-    past: Past
+    branches: Branches
     length: int
     rare: Rare
     unknown: float
     passages: Said
     turns: Mapping[str, set[int]]
-    headings: Mapping[str, Mapping[str, int]]
+    headings: Mapping[str, Mapping[Place, tuple[int, str]]]
     by_speakers: frozenset[int]
-    periods: Sequence[tuple[int, int]]
+    periods: Sequence[tuple[str, str]]
     near: Nearness | None
     naming: frozenset[str]
     is_strange: bool
     dates_said: bool
-    narrow: tuple[int, int] | None = None
-
-    def is_searched(self, turn_id: int) -> bool:
-        return _inside(self.past, self.narrow, turn_id)
+    when: When
 
     @property
     def telling(self) -> frozenset[str]:
@@ -154,26 +175,27 @@ class _Query:
 
         Other words that are rare here may be common elsewhere.
         """
-        most = few(self.past.session.turns)
+        most = few(self.branches.total)
         return frozenset(
             term
             for term in self.telling & self.naming
             if max(len(self.turns[term]), len(self.headings[term])) <= most
         )
 
-    def is_dated(self, turn_id: int) -> bool:
-        return any(first <= turn_id < end for first, end in self.periods)
+    def is_dated(self, at: str) -> bool:
+        return any(since <= at < until for since, until in self.periods)
 
-    def heading_turn(self, effort: str) -> int:
-        """Return the turn of the newest heading that was found of an effort, 0 for none."""
+    def newest_heading(self, effort: Place) -> tuple[int, str]:
+        """Return turn and time of the newest heading that was found of an effort, 0 for none."""
         if self.near and effort in self.near.headings:
             return self.near.headings[effort]
-        return max((newest.get(effort, 0) for newest in self.headings.values()), default=0)
+        found = (newest.get(effort, (0, "")) for newest in self.headings.values())
+        return max(found, default=(0, ""))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Ranking:
-    """Scored passages, by row with their ids, and scored efforts.
+    """Scored passages, by row with their ids and times, and scored efforts, with their places.
 
     `near` has the rows of passages that are near in meaning, `near_topics` those of efforts. A text
     must say a term of `passing`, or it is weak, and one of `telling`, or it is none; without them
@@ -181,7 +203,9 @@ class _Ranking:
     """
 
     ids: Sequence[int]
+    times: Sequence[str]
     passages: Passages
+    places: Sequence[Place]
     topics: Topics
     scores: Scores
     near: frozenset[int] = frozenset()
@@ -190,40 +214,43 @@ class _Ranking:
     telling: frozenset[str] | None = None
 
 
-def find(
+def find(  # noqa: PLR0913 (all but the first two have defaults)
     past: Past,
     query: str,
     limit: int,
     meaning: QueryEmbedding | None = None,
     *,
     when: When | None = None,
+    session: Session | None = None,
 ) -> tuple[Found, ...]:
     """Return up to `limit` passages that match a query, best first, with the weak ones.
 
     The texts of turns count, and the ids, goals, summaries and keywords of efforts. A query of
     stop words alone finds nothing. With the query's `meaning`, cosines join the ranking, and
     find texts that share no word with the query but are as near as the meaning's floor. A date
-    in the query is read as `when` says; a query of a date alone finds what was said then.
+    in the query is read as `when` says; a query of a date alone finds what was said then. With a
+    `session` the other sessions of its user are searched too: what their newest branches say, and
+    the efforts that they concluded; what may be newer than the best comes last, `newest_with` it.
     """
     when = when or When()
 
     def read() -> tuple[Found, ...]:
         with past.parsing(), past.connect():
-            return _search(past, clean(query), meaning, when)
+            return _search(Branches(past, session), clean(query), meaning, when)
 
-    if not past.segments:
+    if not past.segments and session is None:
         return ()
-    if meaning:  # not cached: vectors are added at any time
+    if meaning or session:  # not cached: vectors and other sessions change at any time
         found = again_if_lost(read)
     else:
         period = when.zone, when.since, when.until
         key = past.session.turns, query, when.today, period, when.language
         found = past.cached("search", key, lambda: again_if_lost(read))
-    return tuple(first_distinct(found, limit, lambda hit: (hit.turn, hit.passage)))
+    return tuple(first_distinct(found, limit, attrgetter("place")))
 
 
 def _search(
-    past: Past, query: str, meaning: QueryEmbedding | None, when: When
+    branches: Branches, query: str, meaning: QueryEmbedding | None, when: When
 ) -> tuple[Found, ...]:
     """Return the passages that match a query, best first, and efforts by their headings alone.
 
@@ -233,58 +260,36 @@ def _search(
     words = undated(query, when.today)
     hits: tuple[Found, ...] = ()
     if query_terms(words, any_name=True) or said_dates(query):
-        hits = _by_words(_look_up(past, query, words, meaning, when))
+        hits = _by_words(_look_up(branches, query, words, meaning, when))
     if hits and terms(words):
         return hits
-    of_days = of_dates(past, query, when, weak=bool(terms(words)))
+    of_days = of_dates(branches, query, when, weak=bool(terms(words)))
     if not (hits or of_days or terms(words)) and terms(query):
-        hits = _by_words(_look_up(past, query, query, meaning, when))
+        hits = _by_words(_look_up(branches, query, query, meaning, when))
         return tuple(replace(hit, weak=True) for hit in hits)
-    known = {(hit.turn, hit.passage) for hit in hits}
-    return (*hits, *(hit for hit in of_days if (hit.turn, hit.passage) not in known))
-
-
-def _inside(past: Past, narrow: tuple[int, int] | None, turn_id: int) -> bool:
-    """Tell whether a turn is in a period; what a copied thread has of its origin always is."""
-    if narrow is None or turn_id >> TURN_BITS != past.session.id:
-        return True
-    return narrow[0] <= turn_id < narrow[1]
+    known = {hit.place for hit in hits}
+    return (*hits, *(hit for hit in of_days if hit.place not in known))
 
 
 def _by_words(query: _Query) -> tuple[Found, ...]:
     ranking = _rank_by_words(query)
-    return _hits(query, ranking if query.near is None else _blend(query.past, query.near, ranking))
+    if query.near is not None:
+        ranking = _blend(query.branches, query.near, ranking)
+    return _hits(query, ranking)
 
 
 def _look_up(
-    past: Past, query: str, words: str, meaning: QueryEmbedding | None, when: When
+    branches: Branches, query: str, words: str, meaning: QueryEmbedding | None, when: When
 ) -> _Query:
     required = at_most(query_terms(words, any_name=True))
     # A text of that day need not name it; one that does has the day, or the month.
     months = {term for term in terms(query) if not term.isdigit()}.difference(terms(words))
     further = at_most([*further_terms(words), *said_dates(query), *sorted(months)])
     wanted = list(dict.fromkeys([*required, *further]))
-    session = past.session
-    narrow = ids_between(past, when.since, when.until) if when.since or when.until else None
-    speakers = [SPEAKER + term for term in required]
-    with past.connect() as connection:
-        passages, headings = said_in(
-            (connection, session.user, past.ranges),
-            words,
-            [*wanted, *speakers],
-            (_PASSAGES_READ, _HEADINGS_READ),
-            when.language,
-        )
-    if narrow:
-        passages, headings = (
-            {
-                term: [at for at in ids if _inside(past, narrow, at >> PASSAGE_BITS)]
-                for term, ids in postings.items()
-            }
-            for postings in (passages, headings)
-        )
+    asked = [*wanted, *(SPEAKER + term for term in required)]
+    passages, headings = _postings(branches, words, asked, when.language)
     by_turn = in_turns({term: passages[term] for term in wanted})
-    rare = rarest(session.turns, wanted, by_turn, headings)
+    rare = rarest(branches.total, wanted, by_turn, headings)
     absent = [term for term in required if not passages[term] and not headings[term]]
     named = [terms for terms in names(words) if any(tells(term) for term in terms)]
     is_said = {term for term in wanted if passages[term] or headings[term]}
@@ -299,66 +304,77 @@ def _look_up(
     unknown = len([term for term in absent if not is_pair(term)]) + any(map(is_pair, absent))
     # Of a short query one term is enough: "authentication problem" is to find `auth-bug`.
     short = len(required) in SHORT and rare
-    weight = max(rare.values()) if short else rarity(session.turns)
+    weight = max(rare.values()) if short else rarity(branches.total)
     return _Query(
-        past,
+        branches,
         len(required),
         rare,
         unknown * weight,
         {term: passages[term] for term in rare},
         {term: by_turn[term] for term in rare},
-        _efforts_by_term(past, headings, rare),
-        frozenset().union(*(passages[speaker] for speaker in speakers)),
-        dated(past, query, when),
-        Nearness.of(past, meaning) if meaning else None,
+        _efforts_by_term(branches, headings, rare),
+        frozenset().union(*(passages[SPEAKER + term] for term in required)),
+        dated(branches, query, when),
+        Nearness.of(branches, meaning) if meaning else None,
         leading_name(words).union(*named) - parts,
         is_strange,
         not rare.keys().isdisjoint([*said_dates(query), *months]),
-        narrow,
+        when,
     )
 
 
+def _postings(
+    branches: Branches, query: str, asked: Sequence[str], language: str
+) -> list[dict[str, list[int]]]:
+    """Return the passages and the headings by term: the own ones, then those of other sessions."""
+    own, others = (_PASSAGES_READ, _HEADINGS_READ), (_OTHERS_READ, _OTHERS_READ)
+    past = branches.past
+    with past.connect() as connection:
+        place = connection, branches.user
+        found = said_in((*place, past.ranges), query, asked, own, language)
+        if branches.others:
+            more = said_in((*place, branches.others), query, asked, others, language)
+            for known, new in zip(found, more, strict=True):
+                for term, ids in new.items():
+                    known[term] += ids
+    return found
+
+
 def _efforts_by_term(
-    past: Past, headings: Mapping[str, Sequence[int]], rare: Rare
-) -> dict[str, dict[str, int]]:
+    branches: Branches, headings: Mapping[str, Sequence[int]], rare: Rare
+) -> dict[str, dict[Place, tuple[int, str]]]:
     best = strongest(headings, rare, _HEADINGS_LOOKED_UP)
-    rows = {row.id: row for row in past.visible(CHANGES, ids=best)} if best else {}
-    newest: dict[str, dict[str, int]] = {}
+    rows = (
+        {row.id: (place, (row.turn, row.at)) for place, row in branches.headings(best)}
+        if best
+        else {}
+    )
+    newest: dict[str, dict[Place, tuple[int, str]]] = {}
     for term in rare:
         efforts = newest.setdefault(term, {})
-        for row in (rows[number] for number in headings[term] if number in rows):
-            efforts[row.effort] = max(efforts.get(row.effort, 0), row.turn)
+        for place, at in (rows[number] for number in headings[term] if number in rows):
+            efforts[place] = max(efforts.get(place, at), at)
     return newest
 
 
 def _rank_by_words(query: _Query) -> _Ranking:
     """Score the passages of the best turns, and the efforts by headings and all that they say."""
-    strengths: dict[str, float] = defaultdict(float)
+    strengths: dict[Place, float] = defaultdict(float)
     for term, newest in query.headings.items():
-        for name in newest:
-            strengths[name] += query.rare[term]
+        for place in newest:
+            strengths[place] += query.rare[term]
     near = query.near.efforts if query.near else {}
     efforts = [
         *nlargest(_HEADINGS, strengths, key=strengths.__getitem__),
         *nlargest(_HEADINGS, near, key=near.__getitem__),
     ]
     rows = _turns_to_score(query, efforts)
-    in_turns = (row.effort for row in rows if row.effort != AMBIENT)
-    names = list(dict.fromkeys([*efforts, *in_turns]))
-    ids, passages = _passages(rows, names, query)
-    headings = [
-        {term: 1.0 for term in query.rare if name in query.headings[term]} for name in names
-    ]
-    says, lengths = [heading.copy() for heading in headings], [0.0] * len(names)
-    of_passages = zip(passages.topics, passages.counted, passages.lengths, strict=True)
-    for topic, counted, length in of_passages:
-        if topic >= 0:
-            lengths[topic] += length
-            for term, count in counted.items():
-                says[topic][term] = says[topic].get(term, 0.0) + count
-    topics = Topics(names, headings, says, lengths)
+    in_turns = (row.effort for row in rows if row.effort[1] != AMBIENT)
+    places = list(dict.fromkeys([*efforts, *in_turns]))
+    ids, times, passages = _passages(rows, places, query)
+    topics = _topics(places, passages, query)
     scores = score(passages, topics, query.rare, query.length, of_date=not query.dates_said)
-    ranking = _Ranking(ids, passages, topics, scores)
+    ranking = _Ranking(ids, times, passages, places, topics, scores)
     match = scores.match(passages, topics, query.rare, query.unknown)
     # All that is said of dogs is at most a hint if Maria's are asked for, of whom nobody spoke.
     is_clear = match == "clear" and not query.is_strange
@@ -369,64 +385,101 @@ def _rank_by_words(query: _Query) -> _Ranking:
     return replace(ranking, passing=query.passing, telling=query.telling)
 
 
-def _turns_to_score(query: _Query, headings: Sequence[str]) -> list[Any]:
-    """Return the turns of the best efforts, those named `headings` too, by effort and turn.
+def _topics(places: Sequence[Place], passages: Passages, query: _Query) -> Topics:
+    headings = [
+        {term: 1.0 for term in query.rare if place in query.headings[term]} for place in places
+    ]
+    says, lengths = [heading.copy() for heading in headings], [0.0] * len(places)
+    of_passages = zip(passages.topics, passages.counted, passages.lengths, strict=True)
+    for topic, counted, length in of_passages:
+        if topic >= 0:
+            lengths[topic] += length
+            for term, count in counted.items():
+                says[topic][term] = says[topic].get(term, 0.0) + count
+    return Topics(headings, says, lengths)
+
+
+def _turns_to_score(query: _Query, headings: Sequence[Place]) -> list[_Row]:
+    """Return the turns of the best efforts, those of `headings` too, by effort and turn.
 
     Of long efforts and of no effort, only the best turns and those around them.
     """
-    past = query.past
-    efforts_of = {row.turn: json.loads(row.efforts) for row in _candidates(query)}
-    in_turns = (name for names in efforts_of.values() for name in names)
-    efforts = list(dict.fromkeys([*in_turns, *headings]))
-    long: set[str] = set()
-    if efforts and past.until >= _LONG:
-        bound = {"runs": [segment.run for segment in past.segments], "efforts": efforts}
-        counts = past.rows(_TURNS_OF_EFFORTS, **bound)
-        long = {name for name, count in map(tuple, counts) if count >= _LONG}
-    centres = [turn for turn, names in efforts_of.items() if not names or long.intersection(names)]
-    around = sorted({turn + step for turn in centres for step in _AROUND})
-    short = [name for name in efforts if name not in long]
-    parts = {"efforts": [*long, AMBIENT], "numbers": around}
-    order = attrgetter("effort", "turn")
-    rows = [
-        *sorted(past.visible(_IN_EFFORTS, efforts=short) if short else (), key=order),
-        *sorted(past.visible(_IN_PARTS, **parts) if around else (), key=order),
+    branches = query.branches
+    efforts_of = {
+        (at, row.turn): [(at, name) for name in json.loads(row.efforts)]
+        for at, row in _candidates(query)
+    }
+    efforts = {*headings}.union(*efforts_of.values())
+    counts = Counter[Place]()
+    if efforts and any(turn >= _LONG for _, turn in efforts_of):
+        rows = branches.visible(_MEMBERS, efforts=[*{name for _, name in efforts}])
+        counts.update((at, row.effort) for at, row in rows)
+    long = {place for place in efforts if counts[place] >= _LONG}
+    around = {
+        (at, turn + step)
+        for (at, turn), places in efforts_of.items()
+        if not places or not long.isdisjoint(places)
+        for step in _AROUND
+    }
+    parts = {
+        "efforts": [*{name for _, name in long}, AMBIENT],
+        "numbers": [*{turn for _, turn in around}],
+    }
+    short = [*{name for _, name in efforts - long}]
+    found = [
+        *(branches.visible(_IN_EFFORTS, efforts=short) if short else ()),
+        *(branches.visible(_IN_PARTS, **parts) if around else ()),
     ]
-    return [row for row in rows if query.is_searched(row.id)] if query.narrow else rows
+    return sorted(
+        _Row(place, at << TURN_BITS | row.turn, row.id, row.at, row.passages)
+        for at, row in found
+        if (place := (at, row.effort)) in efforts - long
+        or ((row.effort == AMBIENT or place in long) and (at, row.turn) in around)
+        if query.when.includes(row.at)
+    )
 
 
-def _candidates(query: _Query) -> list[Any]:
+def _candidates(query: _Query) -> list[tuple[int, Any]]:
     """Return the best visible turns by the rarity of the terms that they say, and the nearest."""
     said, weights = dict[str, Collection[int]](query.turns), dict(query.rare)
     if query.periods:
-        ids = {number for turn_ids in query.turns.values() for number in turn_ids}
-        said[_DATE] = [number for number in ids if query.is_dated(number)]
+        ids = strongest(said, weights, _DATED_READ)
+        times = query.branches.past.rows(_TIMES, ids=ids) if ids else ()
+        said[_DATE] = [row.id for row in times if query.is_dated(row.at)]
         weights[_DATE] = _DATED
-    best, most = list[Any](), _CANDIDATES
+    best, most = list[tuple[int, Any]](), _CANDIDATES
     while len(best) < _CANDIDATES:  # of many turns none may be visible
         order = strongest(said, weights, most)
-        best = _visible(query.past, order, _CANDIDATES)
+        best = _visible(query, order, _CANDIDATES)
         if len(order) < most:
             break
         most *= 8
     if query.near:
-        seen: list[Any] = []
-        for passages in nearest(query.past, vectors, query.near.meaning, MOST):
-            near = [passage for passage, cosine in passages.items() if cosine > 0]
-            order = [*dict.fromkeys(passage >> PASSAGE_BITS for passage in near)]
-            seen = _visible(query.past, order, _NEAR)
-            if len(seen) in {len(order), _NEAR} or len(near) < len(passages):
-                break
-        best = [*{row.id: row for row in (*best, *seen)}.values()]
+        near = _nearest(query, query.near.meaning)
+        best = [*{of[1].id: of for of in (*best, *near)}.values()]
     return best
 
 
-def _visible(past: Past, order: Sequence[int], limit: int) -> list[Any]:
-    first: list[Any] = []
+def _nearest(query: _Query, meaning: QueryEmbedding) -> list[tuple[int, Any]]:
+    seen: list[tuple[int, Any]] = []
+    for passages in nearest(query.branches, vectors, meaning, MOST):
+        near = [passage for passage, cosine in passages.items() if cosine > 0]
+        order = [*dict.fromkeys(passage >> PASSAGE_BITS for passage in near)]
+        seen = _visible(query, order, _NEAR)
+        if len(seen) in {len(order), _NEAR} or len(near) < len(passages):
+            break
+    return seen
+
+
+def _visible(query: _Query, order: Sequence[int], limit: int) -> list[tuple[int, Any]]:
+    """Return the first `limit` visible turns of the period among these, in their order."""
+    first: list[tuple[int, Any]] = []
     size = max(limit, len(order) // 8)  # few questions even if none of many turns is visible
     for start in range(0, len(order), size):
         part = order[start : start + size]
-        rows = {row.id: row for row in past.visible(_CANDIDATE, ids=part)}
+        query.branches.read_those_of(part)
+        found = query.branches.visible(_CANDIDATE, ids=part)
+        rows = {row.id: (at, row) for at, row in found if query.when.includes(row.at)}
         first += [rows[number] for number in part if number in rows]
         if len(first) >= limit:
             break
@@ -434,29 +487,30 @@ def _visible(past: Past, order: Sequence[int], limit: int) -> list[Any]:
 
 
 def _passages(
-    rows: Sequence[Any], names: Sequence[str], query: _Query
-) -> tuple[Sequence[int], Passages]:
-    row_of = {name: row for row, name in enumerate(names)}
+    rows: Sequence[_Row], places: Sequence[Place], query: _Query
+) -> tuple[Sequence[int], Sequence[str], Passages]:
+    row_of = {place: row for row, place in enumerate(places)}
     topics, numbers = [row_of.get(row.effort, -1) for row in rows], [row.turn for row in rows]
     ids, passages = passages_in(rows, topics, numbers, query.passages)
+    at = {row.id: row.at for row in rows}
+    times = [at[number >> PASSAGE_BITS] for number in ids]
     if query.by_speakers:
         passages = replace(passages, named=[number in query.by_speakers for number in ids])
     if query.periods:
-        of_dates = [query.is_dated(number >> PASSAGE_BITS) for number in ids]
-        passages = replace(passages, dated=of_dates)
-    return ids, passages
+        passages = replace(passages, dated=[*map(query.is_dated, times)])
+    return ids, times, passages
 
 
-def _blend(past: Past, near: Nearness, ranking: _Ranking) -> _Ranking:
+def _blend(branches: Branches, near: Nearness, ranking: _Ranking) -> _Ranking:
     """Return the ranking by words and by meaning as one.
 
     What shares no word with the query, and whose cosine is below the floor, has no score.
     """
-    passages, topics, words = ranking.passages, ranking.topics, ranking.scores
+    passages, words = ranking.passages, ranking.scores
     floor = near.meaning.floor
-    by_id = cosines(past, vectors, near.meaning, len(ranking.ids), ranking.ids)
+    by_id = cosines(branches, vectors, near.meaning, len(ranking.ids), ranking.ids)
     own = [by_id.get(number) for number in ranking.ids]
-    headings = [near.efforts.get(name, 0.0) for name in topics.names]
+    headings = [near.efforts.get(place, 0.0) for place in ranking.places]
     both = words.blended(passages.similarity(own, headings))
     near_rows = frozenset(
         row for row, cosine in enumerate(own) if cosine is not None and cosine >= floor
@@ -482,38 +536,99 @@ def _hits(query: _Query, ranking: _Ranking) -> tuple[Found, ...]:
     Those that say little of the query are weak, and left out where others say enough.
     """
     passages, topics, scores = ranking.passages, ranking.topics, ranking.scores
-    ordered = zip(map(neg, passages.turns), ranking.ids, strict=True)
+    newest_first = sorted(
+        range(len(ranking.ids)), key=lambda row: (ranking.times[row], passages.turns[row])
+    )
+    ordered = [(0,)] * len(newest_first)
+    for rank, row in enumerate(reversed(newest_first)):
+        ordered[row] = (rank,)
     rows = _best(scores.passages, ordered, ranking.ids)
     ambient = _terms_of_ambient(passages, rows)
     terms = [frozenset(says) for says in topics.says]
-    unplaced = {row: topics.names[row] for row in _best(scores.topics, repeat(()))}
+    unplaced = {row: ranking.places[row] for row in _best(scores.topics, repeat(()))}
+    in_rows = {ranking.places[passages.topics[row]] for row in rows if passages.topics[row] >= 0}
+    concluded = query.branches.concluded(in_rows)
+    most = max(query.branches.total // 2, few(query.branches.total))
+    usable = {term for term in query.rare if len(query.turns[term]) <= most} or {*query.rare}
     hits: list[Found] = []
     for row in rows:
-        topic, turn, points = passages.topics[row], passages.turns[row], scores.passages[row]
+        topic, key, points = passages.topics[row], passages.turns[row], scores.passages[row]
+        at, turn = key >> TURN_BITS, key & ((1 << TURN_BITS) - 1)
         place = ranking.ids[row] & ((1 << PASSAGE_BITS) - 1)
         by_neighbours = row not in ranking.near and not passages.says[row]
-        passage = place, passages.user[row], by_neighbours
         heading = topics.headings[topic] if topic >= 0 else ()
         said = {*passages.counted_near[row], *heading}
         is_near = row in ranking.near or topic in ranking.near_topics
         if not _says_any(said, ranking.telling) and not is_near:
             continue
-        weak = not said or not _says_any(said, ranking.passing)
+        # A goodbye that says the user's name, as most turns do, tells nothing.
+        weak = not (is_near or said & usable) or not _says_any(said, ranking.passing)
+        speaks = passages.user[row], by_neighbours, weak, ranking.times[row]
+        passage = (place, *speaks, query.branches.read[at], ranking.ids[row])
         if topic >= 0:
             points = scores.topics[topic] if unplaced.pop(topic, None) else points
-            hits.append(Found(topics.names[topic], turn, points, terms[topic], *passage, weak))
-        elif ambient[turn] or row in ranking.near:
-            hits.append(Found(None, turn, points, ambient[turn], *passage, weak))
-    for row, name in unplaced.items():
+            effort = ranking.places[topic]
+            # An effort that is open elsewhere is no memory, but what is said in it is.
+            name = effort[1] if not at or effort in concluded else None
+            hits.append(Found(name, turn, points, terms[topic], *passage))
+        elif ambient[key] or row in ranking.near:
+            hits.append(Found(None, turn, points, ambient[key], *passage))
+    for row, effort in unplaced.items():
         heading = topics.headings[row]
         weak = not heading or not _says_any(heading, ranking.passing)
         is_found = row in ranking.near_topics or _says_any(heading, ranking.telling)
-        if is_found and (turn := query.heading_turn(name)):
-            hits.append(Found(name, turn, scores.topics[row], terms[row], weak=weak))
-    enough = [hit for hit in hits if not hit.weak] or hits
-    best = sorted(enough, key=lambda hit: (-hit.score, -hit.turn, hit.effort or ""))
-    is_hint = ranking.telling is not None and enough is hits
-    return tuple(best[:WEAK] if is_hint else best)
+        turn, time = query.newest_heading(effort)
+        if is_found and turn:
+            branch = query.branches.read[effort[0]]
+            hit = Found(effort[1], turn, scores.topics[row], terms[row], weak=weak)
+            hits.append(replace(hit, at=time, branch=branch))
+    clear, doubtful = ([hit for hit in hits if hit.weak == one] for one in (False, True))
+    for part in (clear, doubtful):
+        part.sort(key=_age, reverse=True)
+        part.sort(key=lambda hit: -hit.score)
+    is_hint = ranking.telling is not None or clear
+    best = [*clear, *(doubtful[:WEAK] if is_hint else doubtful)]
+    return (*best, *(_competing(query, best) if query.branches.session else ()))
+
+
+def _age(hit: Found) -> tuple[str, str, int, str]:
+    """Return the key that orders results of one score, so that all databases agree."""
+    thread = session_name(hit.branch.session) if hit.branch else ""
+    return hit.at, thread, hit.turn, hit.effort or ""
+
+
+def _competing(query: _Query, best: Sequence[Found]) -> Iterator[Found]:
+    """Yield passages that may say the same as the best one of another time, the newest first.
+
+    They have all rare terms of the query that it has, or all but one of three and more.
+    """
+    top = next((hit for hit in best if hit.passage is not None and not hit.near), None)
+    most = max(few(query.branches.total), query.branches.total // 2)
+    shared = tuple(
+        term
+        for term in (query.telling if top else ())
+        if top and top.id in query.passages[term] and len(query.turns[term]) <= most
+    )
+    if not (top and shared):
+        return
+    counts = Counter(chain.from_iterable(query.passages[term] for term in shared))
+    least = len(shared) - (len(shared) >= _SEVERAL)
+    ids = sorted((at for at, count in counts.items() if count >= least), reverse=True)
+    numbers = [*dict.fromkeys(number >> PASSAGE_BITS for number in ids if number != top.id)]
+    times = query.branches.past.rows(_TIMES, ids=numbers[:_DATED_READ]) if numbers else ()
+    newest = sorted(times, key=lambda row: (row.at, row.id), reverse=True)[:_COMPETING]
+    rows = {
+        row.id: (at, row) for at, row in _visible(query, [row.id for row in newest], _COMPETING)
+    }
+    for number, (at, row) in ((n.id, rows[n.id]) for n in newest if n.id in rows):
+        efforts, branch = json.loads(row.efforts), query.branches.read[at]
+        known = query.branches.concluded((at, name) for name in efforts) if branch else ()
+        name = next((one for one in efforts if not branch or (at, one) in known), None)
+        for place, (_, user, asks) in enumerate(unpack_layout(row.passages)):
+            passage = passage_id(number, place)
+            if counts[passage] >= least and passage != top.id and not asks:
+                found = Found(name, row.turn, 0.0, frozenset(shared), place, user=user)
+                yield replace(found, at=row.at, branch=branch, id=passage, newest_with=shared)
 
 
 def _says_any(said: Collection[str], terms: frozenset[str] | None) -> bool:

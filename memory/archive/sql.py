@@ -31,12 +31,11 @@ from .attachments import read as stored_attachments
 from .commit import Prepared, commit, session_row
 from .database import LOCK_TIMEOUT, POOL_SIZE, Database, added, again_if_lost, upsert
 from .deletions import delete_rest, delete_session
-from .elsewhere import OtherSessions
 from .erasures import Scope, compression_row, scope_of
 from .index import among
 from .load import SESSION_AND_CLAIM, TIP, Past, SessionRow
 from .memories import SqlAttention, attend
-from .protocol import Archive, Elsewhere, Finding
+from .protocol import Archive, Finding
 from .rows import packed, plain, zipped_json
 from .schema import runs, sessions, thread_owners, turns, users
 from .vectors import Vectors
@@ -238,15 +237,6 @@ class SqlArchive(Archive):
         name = session_name(session)
         rows = self._rows(own.order_by(turns.c.id.desc()), user=session.user, name=name)
         return tuple((end, Tip(*tip)) for *tip, end in rows)
-
-    def elsewhere(self, session: Session, query: str, limit: int) -> tuple[Elsewhere, ...]:
-        if session.anonymous or not self.database.exists():
-            return ()
-        with self.database.reading() as connection:
-            others = OtherSessions.of(connection, session)
-            if others is None:
-                return ()
-            return tuple(others.search(clean(query)))[:limit]
 
     def embed(self, session: Session, embedder: Embedder, limit: int) -> int:
         return self._vectors.fill(session, embedder, limit)

@@ -20,9 +20,10 @@ from ..errors import EmbeddingError, SessionNotFoundError
 from ..search.embeddings import Embedder, QueryEmbedding, Vector
 from ..search.passages import passages
 from ..turn import Session, StoredTurn
+from .branches import Branches, Place
 from .database import Database, upsert
 from .index import among
-from .load import CHANGES, Past, SessionRow
+from .load import SessionRow
 from .rows import turn_of
 from .schema import (
     PASSAGE_BITS,
@@ -183,56 +184,56 @@ def _heading_texts(efforts: Sequence[Effort]) -> dict[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class Nearness:
-    """The efforts near to a query's meaning by name, with their cosines.
+    """The efforts near to a query's meaning by branch and name, with their cosines.
 
-    `headings` has the turn of each effort's newest heading.
+    `headings` has the turn of each effort's newest heading, with its time.
     """
 
     meaning: QueryEmbedding
-    efforts: Mapping[str, float]
-    headings: Mapping[str, int]
+    efforts: Mapping[Place, float]
+    headings: Mapping[Place, tuple[int, str]]
 
     @classmethod
-    def of(cls, past: Past, meaning: QueryEmbedding) -> Self | None:
-        """Return the efforts of a session near a meaning; None if it has no vectors."""
-        any_vector = sa.select(vectors.c.id).where(*_searched(past, vectors, meaning)).limit(1)
-        if not past.rows(any_vector):
+    def of(cls, branches: Branches, meaning: QueryEmbedding) -> Self | None:
+        """Return the efforts near a meaning; None if there are no vectors."""
+        any_vector = sa.select(vectors.c.id).where(*_searched(branches, vectors, meaning)).limit(1)
+        if not branches.past.rows(any_vector):
             return None
-        efforts: dict[str, float] = {}
-        newest: dict[str, int] = {}
-        for near in nearest(past, heading_vectors, meaning, _HEADINGS):
-            rows = past.visible(CHANGES, ids=[*near]) if near else []
-            rows.sort(key=lambda row: (row.turn, row.id))
-            efforts = {row.effort: near[row.id] for row in rows}
-            newest = {row.effort: row.turn for row in rows}
+        efforts: dict[Place, float] = {}
+        newest: dict[Place, tuple[int, str]] = {}
+        for near in nearest(branches, heading_vectors, meaning, _HEADINGS):
+            rows = branches.headings([*near]) if near else []
+            rows.sort(key=lambda of: (of[1].turn, of[1].id))
+            efforts = {place: near[row.id] for place, row in rows}
+            newest = {place: (row.turn, row.at) for place, row in rows}
             if len(rows) == len(near) or len(efforts) >= _EFFORTS:
                 break
         return cls(meaning, efforts, newest)
 
 
 def nearest(
-    past: Past, table: sa.Table, meaning: QueryEmbedding, number: int
+    branches: Branches, table: sa.Table, meaning: QueryEmbedding, number: int
 ) -> Iterator[dict[int, float]]:
     """Yield the highest cosines by their ids, then more of them each time, until there are no more.
 
     The nearest may all be of turns that the tip does not see.
     """
-    yield (best := cosines(past, table, meaning, number))
+    yield (best := cosines(branches, table, meaning, number))
     while len(best) == number:
         number *= _MORE
-        yield (best := cosines(past, table, meaning, number))
+        yield (best := cosines(branches, table, meaning, number))
 
 
 def cosines(
-    past: Past,
+    branches: Branches,
     table: sa.Table,
     meaning: QueryEmbedding,
     number: int,
     ids: Sequence[int] | None = None,
 ) -> dict[int, float]:
-    """Return the highest cosines of a session's vectors, or of these ids, the highest first."""
-    searched = _searched(past, table, meaning, ids)
-    with past.connect() as connection:
+    """Return the highest cosines of the vectors of branches, or of these ids, the highest first."""
+    searched = _searched(branches, table, meaning, ids)
+    with branches.past.connect() as connection:
         comparison = _comparison(connection)
         if comparison == "numpy":
             # As the database holds it: SQLAlchemy's copies would take longer than comparing.
@@ -257,12 +258,12 @@ def cosines(
 
 
 def _searched(
-    past: Past, table: sa.Table, meaning: QueryEmbedding, ids: Sequence[int] | None = None
+    branches: Branches, table: sa.Table, meaning: QueryEmbedding, ids: Sequence[int] | None = None
 ) -> list[sa.ColumnElement[bool]]:
-    """Return the conditions for vectors of a user and a model, in a session or of these ids."""
-    ranges = (table.c.id.between(*ids_of) for ids_of in past.ranges)
+    """Return the conditions for vectors of a user and a model, in branches or of these ids."""
+    ranges = (table.c.id.between(*ids_of) for ids_of in branches.ranges)
     chosen = sa.or_(*ranges) if ids is None else among(table.c.id, ids)
-    return [table.c.owner == past.session.user, table.c.model == meaning.model, chosen]
+    return [table.c.owner == branches.user, table.c.model == meaning.model, chosen]
 
 
 def _compared(rows: sa.Result[Any], vector: Vector, number: int) -> dict[int, float]:

@@ -169,7 +169,6 @@ class Topics:
     `headings` has the terms of id, summary and keywords, `says` those of the passages too.
     """
 
-    names: Sequence[str]
     headings: Sequence[Says]
     says: Sequence[Says]
     lengths: Sequence[float]

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from ...prompts.loader import render
-from ..archive.protocol import Elsewhere
 from ..archive.query import WEAK, Found, unsaid
 from ..archive.search import find
 from ..dates import Days, When, dates, instant, period, undated
@@ -17,19 +16,19 @@ from ..search.embeddings import QueryEmbedding
 from ..search.terms import both_ends, query_terms, terms, unsaid_words
 from .arguments import Number, Text, Texts
 from .search_facts import fact_hits
-from .search_results import Hit, SearchResults, is_within
+from .search_results import Hit, SearchResults
 from .search_running import running_hits
 
 _log = logging.getLogger("ebbtide.embeddings")
 
 _QUERY_SHOWN = 500  # characters of the query that the result repeats: a model may paste a page
 _MOST = 20  # results that a model can request: more would not fit the budget
-_COUNTED = 50  # results of other sessions that are counted: beyond it the number says little
 _PASSAGES = 200  # passages that are read: all that a search finds
 _UNMATCHED = 20  # words that are named as said by nobody
 _WORD_SHOWN = 80  # characters of such a word: encoded data, and Chinese without commas, are one
 _READ = 4_000  # characters of a phrasing whose words are looked for: a pasted page has thousands
 _LONGEST = 20_000  # characters of a phrasing that are searched, half of them from its end
+_BEST = 0.5  # share of a phrasing's best score from which on a passage is one of its best
 _PHRASINGS = 3  # further phrasings of a query, each of which costs a search
 
 
@@ -63,24 +62,22 @@ def search_efforts(  # noqa: PLR0913 (the arguments of the tool)
     names = (query_terms(text, any_name=True) for text in phrasings)
     if not any(names) and not any(dates(text, today=when.today) for text in phrasings):
         return work, answer | {"why": render("nothing_to_search")}
-    own = _own(work, phrasings, when)
+    own, by_words = _found(work, phrasings, when)
     running = running_hits(work, phrasings, max((hit.score for hit in own), default=1.0))
     own = sorted([*own, *running], key=lambda hit: (hit.weak, -hit.score)) if running else own
-    foreign = _foreign(work, phrasings, when)
-    facts = fact_hits(work, phrasings, when, [*own, *foreign])
-    foreign = sorted([*foreign, *facts], key=lambda hit: -hit.score)
+    facts = fact_hits(work, phrasings, when, own)
     limit = min(limit, _MOST) if limit > 0 else work.run.settings.search_limit
-    results, quotes, turns = SearchResults(work, phrasings, when).filled(own, foreign, limit)
+    results, quotes, turns = SearchResults(work, phrasings, when).filled(own, facts, limit)
     ids = dict.fromkeys(entry["id"] for entry in results if "id" in entry)
     state = happened(work.efforts, {"type": "searched", "efforts": [*ids]})
     if not results and not any(map(terms, phrasings)):
         return work.put(state), answer | {"why": render("nothing_to_search")}
-    unmatched = _unmatched(work, phrasings, when, [*own, *foreign, *running])
-    found = {hit.turn for hit in own if not hit.near} | {hit.turn for hit in own[:1]}
+    unmatched = _unmatched(work, phrasings, when, [*own, *facts])
+    found = {hit.place[:2] for hit in own if not hit.near} | {hit.place[:2] for hit in own[:1]}
     answer["results"] = results
+    answer |= {"note": render("words_only")} if by_words else {}
     answer |= {"unmatched": unmatched} if unmatched else {}
-    more = len(found - turns) + max(0, len(foreign) - sum("session" in one for one in results))
-    answer |= {"more": more} if results else {"why": render("nothing_found")}
+    answer |= {"more": len(found - turns)} if results else {"why": render("nothing_found")}
     return work.put(state), answer, *quotes
 
 
@@ -99,28 +96,34 @@ def _days(name: str, written: str) -> Days | None:
     return days
 
 
-def _own(work: Turn, phrasings: Sequence[str], when: When) -> list[Found]:
-    """Return the passages of this session that match one of these phrasings, the best first.
+def _found(work: Turn, phrasings: Sequence[str], when: When) -> tuple[list[Found], bool]:
+    """Return the passages that match one of these phrasings, the best first, and if by words only.
 
     Scores of two searches cannot be compared, so each counts in proportion to the best of its own.
+    The best of the query stand before those of further phrasings.
     """
     view = work.view
-    best: dict[tuple[str | None, int, int | None], Found] = {}
-    most = 0
-    for query in phrasings:
+    best: dict[Any, Found] = {}
+    competing: list[Found] = []
+    by_words = False
+    for at, query in enumerate(phrasings):
         meaning = meaning_of(work, query)
-        hits = find(view.past, query, _PASSAGES, meaning, when=when)
-        most = max(most, len(hits))
+        by_words |= work.run.embedder is not None and meaning is None
+        hits = find(view.past, query, _PASSAGES, meaning, when=when, session=view.session)
+        competing = competing or [hit for hit in hits if hit.newest_with]
         top = max((hit.score for hit in hits), default=1.0)
-        for hit in hits:
-            key = hit.effort, hit.turn, hit.passage
-            scaled = hit if len(phrasings) == 1 else replace(hit, score=hit.score / top)
+        for hit in (hit for hit in hits if not hit.newest_with):
+            share = hit.score / top
+            first = 1 if share >= _BEST and not at else 0
+            scaled = hit if len(phrasings) == 1 else replace(hit, score=share + first)
+            key = hit.effort, hit.place
             if key not in best or (best[key].weak, -best[key].score) > (hit.weak, -scaled.score):
                 best[key] = scaled
     ordered = sorted(best.values(), key=lambda hit: (hit.weak, -hit.score))
-    # Each wording found next to nothing: together they find no more.
-    found = ordered[:WEAK] if most <= WEAK else ordered
-    return [hit for hit in found if not hit.weak] or found
+    clear = [hit for hit in ordered if not hit.weak]
+    weak = ordered[len(clear) :]
+    is_hint = clear or len(weak) <= WEAK * len(phrasings)
+    return [*clear, *(weak[:WEAK] if is_hint else weak), *competing], by_words
 
 
 def meaning_of(work: Turn, query: str) -> QueryEmbedding | None:
@@ -132,19 +135,6 @@ def meaning_of(work: Turn, query: str) -> QueryEmbedding | None:
     except EmbeddingError as error:
         _log.warning("searched by words alone, the query could not be embedded: %s", error)
     return None
-
-
-def _foreign(work: Turn, phrasings: Sequence[str], when: When) -> list[Elsewhere]:
-    """Return what matches in the user's other sessions, the best first."""
-    view = work.view
-    best: dict[tuple[Any, ...], Elsewhere] = {}
-    for query in phrasings:
-        words = undated(query, when.today)
-        for hit in view.archive.elsewhere(view.session, words, _COUNTED):
-            key = hit.session, hit.tip.id, hit.effort.id if hit.effort else hit.passage
-            if is_within(hit.at, when) and (key not in best or best[key].score < hit.score):
-                best[key] = hit
-    return sorted(best.values(), key=lambda hit: -hit.score)
 
 
 def _unmatched(work: Turn, phrasings: Sequence[str], when: When, hits: Sequence[Hit]) -> list[str]:

@@ -14,7 +14,6 @@ from ..running_turn import Turn
 from ..search.terms import indexed, query_terms, tells
 from ..turn import Session
 from ..view import ArchiveView
-from .search_results import Hit, is_within
 
 _ENOUGH = 0.5
 """Share of a phrasing's terms that a fact must say, as a heading must; with no more it is weak."""
@@ -25,7 +24,7 @@ _CACHED = 5_000  # facts whose terms are cached: 5 MB when full
 
 
 def fact_hits(
-    work: Turn, phrasings: Sequence[str], when: When, hits: Sequence[Hit]
+    work: Turn, phrasings: Sequence[str], when: When, hits: Sequence[Found]
 ) -> list[Elsewhere]:
     """Return the facts and rules of the user that say enough of a phrasing, the best first.
 
@@ -38,27 +37,26 @@ def fact_hits(
         return []
     in_turns: dict[tuple[Session, int], frozenset[str]] = {}
     for hit in hits:
-        place = (view.session, hit.turn) if isinstance(hit, Found) else (hit.session, hit.tip.turn)
+        place = hit.branch.session if hit.branch else view.session, hit.turn
         in_turns[place] = in_turns.get(place, frozenset()) | hit.said
     found: list[tuple[float, str, Fact, frozenset[str]]] = []
     for fact in view.archive.facts(view.session.user).values():
         share, said = _matched(fact, wanted)
         is_new = not said <= in_turns.get((fact.session, fact.tip.turn), frozenset())
-        if share >= _ENOUGH and is_new and is_within(fact.at, when):
+        if share >= _ENOUGH and is_new and when.includes(fact.at):
             found.append((share, fact.at, fact, said))
     others = any(not hit.weak for hit in hits)
     is_clear = others or any(share > _ENOUGH for share, *_ in found)
     ordered = sorted(found, key=itemgetter(0, 1), reverse=True)
     enough = (one for one in ordered if one[0] > _ENOUGH or not is_clear)
     shown = islice((one for one in enough if _is_seen(view, one[2])), _MOST)
-    top = max((hit.score for hit in hits if isinstance(hit, Elsewhere)), default=1.0)
-    return [_hit(fact, said, share, top) for share, _, fact, said in shown]
+    return [_hit(fact, said, share) for share, _, fact, said in shown]
 
 
-def _hit(fact: Fact, said: frozenset[str], share: float, top: float) -> Elsewhere:
-    """Return a fact as a result; one with all terms has the score `top`."""
+def _hit(fact: Fact, said: frozenset[str], share: float) -> Elsewhere:
+    """Return a fact as a result."""
     effort, weak = fact.effort(BASE[fact.field]), share <= _ENOUGH
-    return Elsewhere(fact.session, effort, fact.tip, fact.at, share * top, said, weak=weak)
+    return Elsewhere(fact.session, effort, fact.tip, fact.at, share, said, weak=weak)
 
 
 def _matched(fact: Fact, wanted: Sequence[frozenset[str]]) -> tuple[float, frozenset[str]]:

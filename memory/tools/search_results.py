@@ -3,33 +3,37 @@
 Passages are stored as references, so that no text of another session is copied into this one.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from ..archive.branches import Branch
 from ..archive.protocol import Elsewhere
 from ..archive.query import Found
 from ..context.budget import high_water
 from ..context.rounds import RESULT_SHARE
 from ..dates import UNDATED, When, local, local_day
-from ..efforts import Effort
-from ..facts import is_fact
+from ..efforts import Effort, one_line
 from ..messages import compact
 from ..names import qualified, session_name
 from ..recalled import Recalled, quotations, result_of
 from ..running_turn import Turn
 from ..search.literal import Literal
 from ..search.passages import LONGEST, Passage, best_excerpt, excerpt, passages, shown_excerpt
-from ..search.terms import query_terms
+from ..search.terms import indexed, query_terms, unsaid_words
 from ..spans import kept
 from ..tokens import fit
 from ..transcript import excerpted, log_text, offsets, speakers
-from ..turn import StoredTurn
-from ..view import view_at
+from ..turn import StoredTurn, Tip
+from ..veto import values
 from .read_log import DEFAULT_LIMIT
 
 Hit: TypeAlias = Found | Elsewhere
-"""What a search finds: of this session, or of another one of the user."""
+"""What a search finds: what was said, or a fact."""
+
+_Key: TypeAlias = tuple[Branch | None, str | int]
+"""A result: an effort, or a turn of none, of a branch."""
 
 _BUDGET = 1_200
 """Tokens of the results: of LoCoMo's evidence they have 80 %, with 1,000 it is 77."""
@@ -39,6 +43,8 @@ _NEAR = 0.3
 
 _WHOLE = 3 * LONGEST
 """Characters of an excerpt that is shown whole; passages of very large results are longer."""
+
+_SENTENCES = re.compile(r"(?<=[.!?;。！？])\s+|\n+")
 
 _APART = 3
 """Hours between two turns of one day from which on a result shows the hour."""
@@ -53,7 +59,8 @@ class _Range:
     end: int
     score: float
     weak: bool = False
-    foreign: Mapping[str, str] = field(default_factory=dict)
+    branch: Branch | None = None
+    newest_with: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -61,8 +68,10 @@ class _Range:
 
     @property
     def quote(self) -> Recalled:
+        session = session_name(self.branch.session) if self.branch else ""
+        tip = self.turn.id if self.branch else ""
         score = round(self.score, 2)
-        return Recalled(self.turn.number, self.begin, self.end, **self.foreign, score=score)
+        return Recalled(self.turn.number, self.begin, self.end, session, tip, score=score)
 
 
 class SearchResults:
@@ -74,108 +83,222 @@ class SearchResults:
         self._phrasings = phrasings
         self._terms = frozenset(term for text in phrasings for term in query_terms(text))
         self._free = min(work.free, _BUDGET)
-        self._ranges: dict[str | tuple[str, int], list[_Range]] = {}
-        self._heads: dict[str | tuple[str, int], dict[str, Any]] = {}
-        self._records: dict[int, StoredTurn] = {}
-        self._passages: dict[int, list[Passage]] = {}
+        self._ranges: dict[_Key, list[_Range]] = {}
+        self._heads: dict[_Key, dict[str, Any]] = {}
+        self._records: dict[tuple[Branch | None, int], StoredTurn] = {}
+        self._passages: dict[tuple[Branch | None, int], list[Passage]] = {}
         self._literals = [Literal(text) for text in phrasings]
-        self._summaries: dict[str | tuple[str, int], tuple[dict[str, Any], Recalled]] = {}
+        self._with_summary: set[_Key] = set()
+        self._summaries: dict[_Key, tuple[dict[str, Any], Recalled]] = {}
 
     def filled(
-        self, own: Sequence[Found], foreign: Sequence[Elsewhere], limit: int
-    ) -> tuple[list[Mapping[str, Any]], list[Recalled], set[int]]:
-        """Return the results, the quoted ranges in their order, and the turns that are shown."""
-        numbers = sorted({hit.turn + step for hit in own for step in (0, 1)})
-        running = self._work.view.running
-        self._records = {turn.number: turn for turn in self._work.view.past.turns(numbers)}
-        if any(hit.turn == running.number for hit in own):
-            self._records[running.number] = running
-        own = self._literal_first(map(self._in_span, own))
-        least = _NEAR * max((hit.score for hit in own), default=0.0)
-        own = [hit for hit in own if self._is_shown(hit) and (not hit.near or hit.score >= least)]
-        first = {_place(hit): hit for hit in reversed(own)}
-        best = [hit for hit in own if first[_place(hit)] is hit]
-        chosen = in_one_list(best, foreign, limit)
-        efforts = [hit.effort for hit in chosen if isinstance(hit, Found) and hit.effort]
-        known = {effort.id: effort for effort in self._work.known(efforts)}
-        for hit in _in_order(own, chosen):
+        self, hits: Sequence[Found], facts: Sequence[Elsewhere], limit: int
+    ) -> tuple[list[Mapping[str, Any]], list[Recalled], set[Any]]:
+        """Return the results, the quoted ranges in their order, and how many turns are shown.
+
+        The best passage of each turn comes first, then what stands beside it, and further ones.
+        """
+        self._read(hits)
+        competing = [hit for hit in hits if hit.newest_with]
+        found = self._literal_first(
+            map(self._in_span, (hit for hit in hits if not hit.newest_with))
+        )
+        least = _NEAR * max((hit.score for hit in found), default=0.0)
+        found = [
+            hit for hit in found if self._is_shown(hit) and (not hit.near or hit.score >= least)
+        ]
+        keys = {*[*dict.fromkeys(map(_key, found))][:limit]}
+        found = [hit for hit in found if _key(hit) in keys]
+        found = self._newest_first(found, competing)
+        efforts = self._efforts(keys.union(map(_key, found[:1])))
+        self._summarise(found, efforts)
+        for hit in _with_facts(found, facts):
             if isinstance(hit, Elsewhere):
-                self._add_foreign(hit)
-            elif not self._add(hit, known.get(hit.effort or "")):
+                self._add_fact(hit)
+            elif not (self._add(hit, efforts.get(_key(hit))) and self._add_answer(hit)):
                 break
         return self._written()
 
+    def _newest_first(self, found: Sequence[Found], competing: Sequence[Found]) -> list[Found]:
+        """Return hits with the newest of competing statements first, marked.
+
+        It has a value in a sentence with the terms that the best passage does not have.
+        """
+        best = next((hit for hit in found if hit.passage is not None and not hit.near), None)
+        if best is None or not competing:
+            return [*found]
+        known, terms = values(self._text(best)), frozenset(competing[0].newest_with)
+        for hit in competing:
+            is_newer = (hit.at, hit.turn) > (best.at, best.turn)
+            if hit.id == best.id or not self._is_shown(hit) or not self._says_other(hit, known):
+                continue
+            newest = hit if is_newer else replace(best, newest_with=hit.newest_with)
+            same = next((one for one in found if one.place == newest.place), newest)
+            words = tuple(unsaid_words("\n".join(self._phrasings), terms))
+            first = replace(same, newest_with=words, score=best.score, weak=best.weak)
+            return [first, *(one for one in found if one.place != first.place)]
+        return [*found]
+
+    def _says_other(self, hit: Found, known: frozenset[str]) -> bool:
+        """Tell whether a sentence of a passage with its terms has a value that is not known."""
+        sentences = _SENTENCES.split(self._text(hit))
+        return any(
+            not sentence.lstrip().startswith(">")
+            and not frozenset(indexed(sentence)).isdisjoint(hit.newest_with)
+            and values(sentence) - known
+            for sentence in sentences
+        )
+
+    def _summarise(self, found: Sequence[Found], efforts: Mapping[_Key, Effort]) -> None:
+        """Choose the results that have a summary: the best concluded one that is out of the prompt.
+
+        Others have one only if no passage of theirs is found.
+        """
+        state, with_passage = (
+            self._work.efforts,
+            {_key(hit) for hit in found if hit.passage is not None},
+        )
+        for key in dict.fromkeys(map(_key, found)):
+            effort = efforts.get(key)
+            if effort and effort.status == "concluded" and effort.summary:
+                name = qualified(key[0].session, effort.id) if key[0] else effort.id
+                is_out = name not in state.summaries and name not in state.expanded
+                if is_out and (not self._with_summary or key not in with_passage):
+                    self._with_summary.add(key)
+
+    def _read(self, hits: Sequence[Found]) -> None:
+        running = self._work.view.running
+        numbers: dict[Branch | None, set[int]] = {}
+        for hit in hits:
+            numbers.setdefault(hit.branch, set()).add(hit.turn)
+        for branch, wanted in numbers.items():
+            past = branch.past if branch else self._work.view.past
+            for turn in past.turns(sorted(wanted)):
+                self._records[branch, turn.number] = turn
+        if running.number in numbers.get(None, ()):
+            self._records[None, running.number] = running
+
+    def _efforts(self, keys: Iterable[_Key]) -> dict[_Key, Effort]:
+        named = [key for key in keys if isinstance(key[1], str)]
+        own = {effort.id: effort for effort in self._work.known([str(name) for _, name in named])}
+        found: dict[_Key, Effort] = {}
+        for branch, name in named:
+            if branch is None:
+                effort = own.get(str(name))
+            else:
+                effort = next(iter(branch.past.efforts_named([str(name)])), None)
+            if effort:
+                found[branch, name] = effort
+        return found
+
     def _literal_first(self, hits: Iterable[Found]) -> list[Found]:
         """Return the hits, each passage once for its effort, with what says it literally first."""
-        own: dict[tuple[str | None, int, int | None], Found] = {}
+        own: dict[Any, Found] = {}
         for hit in hits:
-            turn = self._records.get(hit.turn)
+            turn = self._records.get((hit.branch, hit.turn))
             is_of_several = hit.user and turn is not None and kept(turn)  # its request is one
             effort = None if is_of_several else hit.effort
-            own.setdefault((effort, hit.turn, hit.passage), hit)
+            own.setdefault((effort, *hit.place), hit)
         if not any(literal.telling for literal in self._literals):
             return [*own.values()]
         scored = [replace(hit, score=hit.score * (1 + self._share(hit))) for hit in own.values()]
         return sorted(scored, key=lambda hit: (hit.weak, -hit.score))
 
+    def _text(self, hit: Found) -> str:
+        """Return the text of a passage, empty for a heading, and for a turn that was erased."""
+        pieces = self._pieces(hit)
+        return pieces[hit.passage].text if pieces and hit.passage is not None else ""
+
     def _share(self, hit: Found) -> float:
         """Return how much of a phrasing a passage has literally."""
-        pieces = self._pieces(hit.turn)
-        text = pieces[hit.passage].text if pieces and hit.passage is not None else ""
+        text = self._text(hit)
         return max(literal.share(text) for literal in self._literals) if text else 0.0
 
-    def _pieces(self, turn: int) -> list[Passage]:
+    def _pieces(self, hit: Found) -> list[Passage]:
         """Return the passages of a turn, none if it was erased since."""
-        if turn not in self._passages:
-            stored = self._records.get(turn)
-            self._passages[turn] = passages(stored.messages) if stored else []
-        return self._passages[turn]
+        key = hit.branch, hit.turn
+        if key not in self._passages:
+            stored = self._records.get(key)
+            self._passages[key] = passages(stored.messages) if stored else []
+        return self._passages[key]
 
     def _in_span(self, hit: Found) -> Found:
         """Return a passage as one of the effort whose round it is; the request is of each."""
-        turn = self._records.get(hit.turn)
+        turn = self._records.get((hit.branch, hit.turn))
         rounds = kept(turn) if turn and hit.passage is not None else []
         if not turn or not rounds:
             return hit
-        at = self._pieces(hit.turn)[hit.passage or 0].message
+        at = self._pieces(hit)[hit.passage or 0].message
         if turn.messages[at].type == "human":
             return hit
         effort = next((name for name, begin, end in rounds if begin <= at < end), "")
         return replace(hit, effort=effort or None)
 
     def _is_shown(self, hit: Found) -> bool:
-        turn = self._records.get(hit.turn)
+        turn = self._records.get((hit.branch, hit.turn))
         if turn is None:
             return False
-        now = not turn.id
-        return not self._when.until if now else is_within(turn.at, self._when)
+        return self._when.includes(turn.at) if turn.id else not self._when.until
 
     def _add(self, hit: Found, effort: Effort | None) -> bool:
         """Add a passage; return whether there was room for it."""
-        turn, key = self._records[hit.turn], _place(hit)
-        if key not in self._heads and not self._add_head(key, _head(hit, effort)):
+        turn, key = self._records[hit.branch, hit.turn], _key(hit)
+        if key not in self._heads and not self._add_result(hit, effort):
             return False
         if hit.passage is None:
             return True
         part = shown_excerpt(turn.messages, hit.passage, self._terms)
         if part.end - part.begin > _WHOLE:
             part = best_excerpt(turn.messages, self._terms, part.begin, part.end)
-        one = _Range(turn, part.begin, part.end, hit.score, hit.weak)
-        if not self._add_range(key, one):
-            return False
-        # A question is often answered only in the next turn.
-        after = self._records.get(hit.turn + 1)
-        if part.asks and after and after.id and (answer := excerpt(after.messages, 0)):
-            self._add_range(key, _Range(after, answer.begin, answer.end, hit.score, hit.weak))
+        return self._add_range(
+            key,
+            _Range(turn, part.begin, part.end, hit.score, hit.weak, hit.branch, hit.newest_with),
+        )
+
+    def _add_answer(self, hit: Found) -> bool:
+        """Add what was said after a question, which often answers it; return if there was room."""
+        if hit.passage is None or not self._pieces(hit)[hit.passage].asks:
+            return True
+        past = hit.branch.past if hit.branch else self._work.view.past
+        for after in past.turns([hit.turn + 1]):
+            if answer := excerpt(after.messages, 0):
+                one = _Range(after, answer.begin, answer.end, hit.score, hit.weak, hit.branch)
+                return self._add_range(_key(hit), one)
         return True
 
-    def _add_head(self, key: str | tuple[str, int], head: dict[str, Any]) -> bool:
+    def _add_result(self, hit: Found, effort: Effort | None) -> bool:
+        """Add what stands before the passages of a result; return whether there was room."""
+        key, branch = _key(hit), hit.branch
+        of_session = {"session": session_name(branch.session)} if branch else {}
+        head: dict[str, Any] = {**({"id": hit.effort} if hit.effort else {}), **of_session}
+        if effort:
+            name = qualified(branch.session, effort.id) if branch else effort.id
+            head = {"id": name, **of_session, "status": effort.status}
+            if key in self._with_summary and not branch:
+                head["summary"] = one_line(effort.summary)
         cost = self._work.run.count(compact(head))
         if self._heads and cost > self._free:
             return False
         self._free -= cost
         self._heads[key] = head
+        if branch and effort and key in self._with_summary:
+            for turn in branch.past.turns([effort.turn]):
+                tip = Tip(turn.number, turn.id)
+                self._add_text(key, Elsewhere(branch.session, effort, tip, turn.at, weak=hit.weak))
         return True
+
+    def _add_text(self, key: _Key, of: Elsewhere) -> bool:
+        """Add a summary of another session, or a fact, by reference; return if there was room."""
+        session, text = session_name(of.session), of.effort.summary
+        score = round(of.score, 2)
+        quote = Recalled(of.tip.turn, 0, len(text), session, of.tip.id, of.effort.id, score)
+        day = local_day(of.at, self._when.zone) or UNDATED
+        passage = {"turn": of.tip.turn, "at": day, "text": text}
+        passage |= {"weak": True} if of.weak else {}
+        fits = self._spend(self._work.run.count(compact(passage)))
+        if fits:
+            self._summaries[key] = passage, quote
+        return fits
 
     def _spend(self, cost: int) -> bool:
         """Take tokens for a passage, of the first in any case; return whether there were any."""
@@ -185,13 +308,13 @@ class SearchResults:
         self._free -= cost
         return True
 
-    def _add_range(self, key: str | tuple[str, int], one: _Range) -> bool:
+    def _add_range(self, key: _Key, one: _Range) -> bool:
         """Add a range, or what of it is not shown yet; return whether there was room for it."""
         every = [other for ranges in self._ranges.values() for other in ranges]
         shown = [
             other
             for other in every
-            if (other.turn.number, other.foreign) == (one.turn.number, one.foreign)
+            if (other.turn.number, other.branch) == (one.turn.number, one.branch)
             if _is_one(*sorted((one, other), key=lambda each: each.begin))
         ]
         begin = min((other.begin for other in shown), default=one.begin)
@@ -211,40 +334,18 @@ class SearchResults:
             self._ranges.setdefault(key, []).append(one)
         return True
 
-    def _add_foreign(self, hit: Elsewhere) -> None:
-        """Add an effort with its summary, a fact, or the best passage of a turn."""
-        session, tip = session_name(hit.session), hit.tip
-        if effort := hit.effort:
-            is_item = is_fact(effort.id)
-            name = effort.id if is_item else qualified(hit.session, effort.id)
-            head = {"id": name, "session": session}
-            head |= {} if is_item else {"status": effort.status}
-            text = effort.summary
-            stored = session, tip.id, effort.id
-            quote = Recalled(tip.turn, 0, len(text), *stored, score=round(hit.score, 2))
-            passage = {
-                "turn": tip.turn,
-                "at": local_day(hit.at, self._when.zone) or UNDATED,
-                "text": text,
-            }
-            passage |= {"weak": True} if hit.weak else {}
-            if self._spend(self._work.run.count(compact({**head, **passage}))):
-                self._heads[name] = head
-                self._summaries[name] = passage, quote
-            return
-        (turn,) = view_at(self._work.view.archive, hit.session, tip).past.turns([tip.turn])
-        part = shown_excerpt(turn.messages, hit.passage or 0, self._terms)
-        key = tip.id, tip.turn
-        if self._add_head(key, {"session": session}):
-            place = {"session": session, "id": tip.id}
-            one = _Range(turn, part.begin, part.end, hit.score, hit.weak, place)
-            if not self._add_range(key, one):
-                del self._heads[key]
+    def _add_fact(self, fact: Elsewhere) -> None:
+        """Add a fact or a rule."""
+        key = None, fact.effort.id
+        if self._add_text(key, fact):
+            self._heads[key] = {"id": fact.effort.id, "session": session_name(fact.session)}
 
-    def _written(self) -> tuple[list[Mapping[str, Any]], list[Recalled], set[int]]:
+    def _written(self) -> tuple[list[Mapping[str, Any]], list[Recalled], set[Any]]:
         """Return the results as the model reads them, the quoted ranges, and the turns."""
         above, summarised = self._earlier()
-        turns = {one.turn.number for ranges in self._ranges.values() for one in ranges}
+        turns = {
+            (one.branch, one.turn.number) for ranges in self._ranges.values() for one in ranges
+        }
         hours = _hours(self._ranges.values(), self._when.zone)
         results: list[Mapping[str, Any]] = []
         quotes: list[Recalled] = []
@@ -263,9 +364,10 @@ class SearchResults:
                 if _covered(one.quote, above):
                     passages.append({"turn": one.turn.number, "above": True})
                     continue
-                weak = {"weak": True} if one.weak else {}
+                marks: dict[str, Any] = {"weak": True} if one.weak else {}
+                marks |= {"newest_with": [*one.newest_with]} if one.newest_with else {}
                 around = self._around(one, hour=one.turn.number in hours)
-                passages.append({**around, "text": one.text, **weak})
+                passages.append({**around, "text": one.text, **marks})
                 quotes.append(one.quote)
             if passages or head:  # for the passage of a turn there may have been no room
                 results.append({**head, "passages": passages})
@@ -281,7 +383,7 @@ class SearchResults:
             "speaker": speakers(messages, one.begin, one.end),
         }
         reach = min(self._work.free, self._work.room // RESULT_SHARE, DEFAULT_LIMIT)
-        is_far = not one.foreign and fit(log_text(messages), reach, self._work.run.count) < one.end
+        is_far = not one.branch and fit(log_text(messages), reach, self._work.run.count) < one.end
         return around | ({"offset": one.begin} if is_far else {})
 
     def _earlier(self) -> tuple[list[Recalled], set[str]]:
@@ -316,21 +418,8 @@ def _is_one(first: _Range, second: _Range) -> bool:
     return second.begin == first.end + 1 and not is_result
 
 
-def is_within(at: str, when: When) -> bool:
-    """Tell whether a time is in the period that is searched."""
-    return when.since <= at and (not when.until or at < when.until)
-
-
-def _place(hit: Found) -> str | tuple[str, int]:
-    return hit.effort or ("", hit.turn)
-
-
-def _head(hit: Found, effort: Effort | None) -> dict[str, Any]:
-    """Return what stands before the passages of a result."""
-    if effort is None:
-        return {"id": hit.effort} if hit.effort else {}
-    summary = effort.summary or effort.goal
-    return {"id": effort.id, "status": effort.status, **({"summary": summary} if summary else {})}
+def _key(hit: Found) -> _Key:
+    return hit.branch, hit.effort or hit.turn
 
 
 def _covered(quote: Recalled, above: Iterable[Recalled]) -> bool:
@@ -360,32 +449,13 @@ def _hours(shown: Iterable[Sequence[_Range]], zone: str) -> set[int]:
     }
 
 
-def _in_order(own: Sequence[Found], chosen: Sequence[Hit]) -> Iterator[Hit]:
-    """Yield the passages of the chosen results, the best first, each foreign one at its place."""
-    keys = {_place(hit) for hit in chosen if isinstance(hit, Found)}
-    first = next((place for place, hit in enumerate(chosen) if isinstance(hit, Found)), len(chosen))
-    yield from chosen[:first]
-    waiting = [*chosen[first:]]
-    for hit in own:
-        if _place(hit) not in keys:
-            continue
-        yield hit
-        if waiting and waiting[0] is hit:
-            waiting.pop(0)
-        while waiting and isinstance(waiting[0], Elsewhere):
-            yield waiting.pop(0)
-    yield from (hit for hit in waiting if isinstance(hit, Elsewhere))
+def _with_facts(hits: Sequence[Found], facts: Sequence[Elsewhere]) -> list[Hit]:
+    """Return hits with facts among them, each after the last that has as many terms of the query.
 
-
-def in_one_list(own: Sequence[Found], foreign: Sequence[Elsewhere], limit: int) -> tuple[Hit, ...]:
-    """Merge the results of this session and of others, each list in its own order; first `limit`.
-
-    The scores of two searches cannot be compared, but the numbers of query terms can: a result of
-    another session comes right after the last own result that has as many terms or more, so that it
-    never displaces one of these.
+    The scores of two searches cannot be compared, but the numbers of terms can.
     """
-    places: list[tuple[int, Hit]] = [(2 * place, hit) for place, hit in enumerate(own)]
-    for hit in foreign:
-        as_good = [n for n, own_hit in enumerate(own) if len(own_hit.said) >= len(hit.said)]
-        places.append((2 * as_good[-1] + 1 if as_good else -1, hit))
-    return tuple(hit for _, hit in sorted(places, key=lambda pair: pair[0]))[:limit]
+    places: list[tuple[int, Hit]] = [(2 * place, hit) for place, hit in enumerate(hits)]
+    for fact in facts:
+        as_good = [n for n, hit in enumerate(hits) if len(hit.said) >= len(fact.said)]
+        places.append((2 * as_good[-1] + 1 if as_good else -1, fact))
+    return [hit for _, hit in sorted(places, key=lambda pair: pair[0])]

@@ -50,10 +50,10 @@ def found(here: Stage, query: str) -> str:
     ],
 )
 def test_simple_things_first(two: Stage, query: str) -> None:
-    """02, "Simple things first": all of these find `auth-bug` first, with its summary."""
+    """02, "Simple things first": all find `auth-bug` first, whose summary the prompt has."""
     first, *_ = results(two, query)
 
-    assert (first["id"], first["summary"]) == ("auth-bug", AUTH.summary)
+    assert (first["id"], "summary" in first) == ("auth-bug", False)
 
 
 @pytest.mark.parametrize("query", ["capital of France", "go on", "the thing"])
@@ -93,10 +93,10 @@ def test_tool_and_command_agree(two: Stage) -> None:
 
 
 def test_limit(two: Stage) -> None:
-    """02: five results by default, at most `limit` where it is given."""
+    """02: ten results by default, at most `limit` where it is given."""
     few = two.use("search_efforts", query="train leaves", limit=2).results[0]
 
-    assert len(results(two, "train leaves")) <= 5
+    assert len(results(two, "train leaves")) == 10
     assert len(few["results"]) == 2
 
 
@@ -127,7 +127,7 @@ def test_unmatched_words_are_named(two: Stage) -> None:
 
 
 def test_several_phrasings(two: Stage) -> None:
-    """02, Search: `also` takes further phrasings, ranked together."""
+    """02, Search: `also` takes further phrasings."""
     answer = two.use("search_efforts", query="zeppelin", also=["axios interceptor"]).results[0]
 
     assert [one["id"] for one in answer.get("results", [])] == ["auth-bug"]

@@ -41,6 +41,7 @@ from tests.graph.erase.scene import (
     session,
     standing,
 )
+from tests.memory.turns import elsewhere
 
 _TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE '%VIRTUAL%'"
 
@@ -172,7 +173,7 @@ def faults_of(place: Place, what: str, own: Any) -> list[str]:
         faults = [str(one) for one in archive.verify(here) if one.fatal] if past.tip else []
         is_gone = all(seen)
         faults += ["a form of it is left"] if any(seen) != is_gone and seen else []
-        hits = archive.elsewhere(Session("ann", "asking"), "zirconium", 5)
+        hits = elsewhere(archive, Session("ann", "asking"), "zirconium", 5)
         faults += ["found"] if hits and is_gone else []
         if what == "user" and "ann" in archive.users() and is_gone:
             with pytest.raises(UserDeletedError):

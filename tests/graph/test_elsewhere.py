@@ -8,7 +8,6 @@ from langchain_core.runnables import RunnableConfig
 
 from ebbtide import SqlArchive
 from ebbtide.graph.erase.erase import erase
-from ebbtide.prompts.loader import render
 from tests.agents import SUMMARY, Talk, talk
 from tests.databases import Database
 from tests.doubles import call, together
@@ -76,7 +75,7 @@ def test_erasing_reaches_what_was_read_elsewhere(tmp_path: Path) -> None:
 
     assert [piece for piece in gone if piece.encode() in kept] == []
     assert [piece for piece in gone if piece in str(chat.last)] == []
-    assert render("canned_summary") in answers(chat)[0]
+    assert '"text":""' in answers(chat)[0]
 
 
 def test_the_turn_that_looked_is_shown_again_as_it_was(tmp_path: Path) -> None:

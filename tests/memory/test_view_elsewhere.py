@@ -8,6 +8,7 @@ from ebbtide.memory.names import qualified, session_name
 from ebbtide.memory.turn import ANONYMOUS, Session
 from tests.memory.conversations import LONG_ENOUGH, Conversation, call
 from tests.memory.earlier import FIX, LOG, conclude, earlier
+from tests.memory.turns import elsewhere
 
 AUTH = "t1/auth-bug"
 
@@ -62,7 +63,7 @@ def test_another_user_sees_nothing(talk: Conversation, user: str) -> None:
 
     assert view.of_session("t1") is None
     assert view.effort(AUTH, ()) is None
-    assert view.archive.elsewhere(view.session, "401 interceptor", 5) == ()
+    assert elsewhere(view.archive, view.session, "401 interceptor", 5) == ()
     assert "error" in other.call("expand_effort", effort_id=AUTH)
     assert "error" in other.call("read_log", turns=1, session="t1")
 

@@ -86,6 +86,15 @@ def best_of_each(
     return tuple(best.values())[:limit]
 
 
+def elsewhere(archive: Archive, session: Session, query: str, limit: int = 5) -> tuple[Found, ...]:
+    """Return the best passage of each effort and turn of the user's other sessions."""
+    best: dict[object, Found] = {}
+    for hit in find(archive.load(session), query, sys.maxsize, session=session):
+        if hit.branch and not hit.newest_with:
+            best.setdefault((hit.branch.session, hit.effort or hit.turn), hit)
+    return tuple(best.values())[:limit]
+
+
 def visible(archive: Archive, tip: Tip, session: Session = SESSION) -> list[str]:
     """Return what the user said in each turn that `tip` sees."""
     return texts(archive.load(session, tip).turns(range(1, tip.turn + 1)))

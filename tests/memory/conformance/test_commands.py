@@ -14,6 +14,7 @@ from tests.memory.turns import (
     commit_all,
     concluded,
     effort_in,
+    elsewhere,
     opened,
     turn,
 )
@@ -86,10 +87,10 @@ def test_other_sessions_find_what_a_command_concluded(archive: Archive) -> None:
     tip = commit_all(archive, [turn(1, efforts=["a"], events=[opened("a")])])
     done = archive.commit(SESSION, tip, command(concluded("a", "Chose ochre.")))
 
-    (found,) = archive.elsewhere(OTHER, "ochre", 9)
+    (found,) = elsewhere(archive, OTHER, "ochre", 9)
 
-    assert found.tip == done.tip
-    effort = effort_in(archive, SESSION, found.tip, "a")
+    assert found.turn == done.tip.turn
+    effort = effort_in(archive, SESSION, done.tip, "a")
     assert effort is not None
     assert effort.status == "concluded"
 

@@ -10,14 +10,7 @@ from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.errors import TipNotFoundError
 from ebbtide.memory.turn import Session, Tip
-from tests.memory.turns import (
-    SESSION,
-    best_of_each,
-    commit_all,
-    opened,
-    turn,
-    visible,
-)
+from tests.memory.turns import SESSION, best_of_each, commit_all, elsewhere, opened, turn, visible
 
 
 def test_equal_turns_are_told_apart_by_their_nonce(archive: Archive) -> None:
@@ -75,9 +68,7 @@ def test_deleted_original_keeps_what_its_copy_sees(archive: Archive) -> None:
     assert (archive.load(SESSION, own).tip, archive.load(SESSION).tip) == (None, None)
     assert archive.sessions(SESSION.user) == (COPY,)
     assert "thread 'copy' was copied from it" in deleted.not_erased[0]
-    assert [
-        hit.tip.turn for hit in archive.elsewhere(Session(SESSION.user, "x"), "second", 9)
-    ] == []
+    assert [hit.turn for hit in elsewhere(archive, Session(SESSION.user, "x"), "second", 9)] == []
     anew = commit_all(archive, [turn(1, "anew")])
     assert (visible(archive, anew), archive.load(SESSION).tip) == (["anew"], anew)
     assert archive.verify(COPY) == archive.verify(SESSION) == ()

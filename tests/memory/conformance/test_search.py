@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from langchain_core.messages import ToolMessage
 
-from ebbtide.memory.archive.protocol import Archive, Elsewhere
-from ebbtide.memory.archive.query import RAREST, pointing
+from ebbtide.memory.archive.protocol import Archive
+from ebbtide.memory.archive.query import RAREST, Found, pointing
 from ebbtide.memory.archive.search import find
 from ebbtide.memory.turn import Session, StoredTurn, Tip
 from tests.memory.turns import (
@@ -17,6 +17,7 @@ from tests.memory.turns import (
     best_of_each,
     commit_all,
     concluded,
+    elsewhere,
     human,
     opened,
     turn,
@@ -60,9 +61,9 @@ def search(archive: Archive, tip: Tip, query: str, session: Session = SESSION) -
     return [found.effort for found in best_of_each(archive.load(session, tip), query, 5)]
 
 
-def names_of(hits: Sequence[Elsewhere]) -> list[str]:
+def names_of(hits: Sequence[Found]) -> list[str]:
     """Return the efforts that were found from another session."""
-    return [hit.effort.id for hit in hits if hit.effort]
+    return [hit.effort for hit in hits if hit.effort]
 
 
 def test_the_effort_that_is_meant_comes_first(archive: Archive) -> None:
@@ -101,7 +102,7 @@ def test_scripts_without_spaces_are_found(archive: Archive) -> None:
 
     assert {query: search(archive, tip, query)[:1] for query in wanted} == wanted
     wanted = {query: names for query, names in wanted.items() if len(query) > 1}
-    assert {query: names_of(archive.elsewhere(OTHER, query, 1)) for query in wanted} == wanted
+    assert {query: names_of(elsewhere(archive, OTHER, query, 1)) for query in wanted} == wanted
 
 
 def test_a_query_without_content_finds_nothing(archive: Archive) -> None:
@@ -112,7 +113,7 @@ def test_a_query_without_content_finds_nothing(archive: Archive) -> None:
     assert {query: search(archive, tip, query) for query in queries} == {
         query: [] for query in queries
     }
-    assert {archive.elsewhere(OTHER, query, 5) for query in queries} == {()}
+    assert {elsewhere(archive, OTHER, query, 5) for query in queries} == {()}
 
 
 def test_odd_queries_are_answered(archive: Archive) -> None:
@@ -132,11 +133,11 @@ def test_odd_queries_are_answered(archive: Archive) -> None:
     }
 
     found = {query: sorted(map(str, search(archive, tip, query))) for query in wanted}
-    elsewhere = {query: archive.elsewhere(OTHER, query, 5) for query in wanted}
+    there = {query: elsewhere(archive, OTHER, query, 5) for query in wanted}
 
     assert found == wanted
-    assert {query: sorted(names_of(hits)) for query, hits in elsewhere.items()} == wanted
-    assert {archive.elsewhere(SESSION, query, 5) for query in wanted} == {()}
+    assert {query: sorted(names_of(hits)) for query, hits in there.items()} == wanted
+    assert {elsewhere(archive, SESSION, query, 5) for query in wanted} == {()}
     assert all(len(pointing(archive.load(SESSION, tip), query).rare) <= RAREST for query in wanted)
 
 

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from ebbtide.memory.archive.protocol import Archive, Elsewhere
+from ebbtide.memory.archive.protocol import Archive
+from ebbtide.memory.archive.query import Found
 from ebbtide.memory.turn import ANONYMOUS, Event, Session, StoredTurn, Tip
-from tests.memory.turns import SESSION, START, concluded, effort_in, human, opened
+from tests.memory.turns import SESSION, START, concluded, effort_in, elsewhere, human, opened
 
 OTHER = Session("ann", "t2")
 SUMMARY = "Fixed 401 errors: refresh tokens never auto-called. Added axios interceptor."
@@ -34,11 +35,16 @@ def change(archive: Archive, session: Session, tip: Tip, event: Event, day: int 
 
 def found(archive: Archive, query: str, session: Session = SESSION) -> list[str]:
     """Return the efforts that a query finds, each behind its thread."""
-    results = archive.elsewhere(session, query, 5)
-    return [f"{one.session.thread}/{one.effort.id}" for one in results if one.effort]
+    results = elsewhere(archive, session, query)
+    return [f"{thread(one)}/{one.effort}" for one in results if one.effort]
 
 
-def only(results: Sequence[Elsewhere]) -> Elsewhere:
+def thread(one: Found) -> str:
+    """Return the thread of a result."""
+    return one.branch.session.thread if one.branch else ""
+
+
+def only(results: Sequence[Found]) -> Found:
     """Return the one result."""
     (one,) = results
     return one
@@ -50,11 +56,9 @@ def test_an_effort_of_another_session_is_found(archive: Archive) -> None:
     tip = work(archive, Session("ann", "t3"), "auth-bug", SUMMARY)
     change(archive, Session("ann", "t3"), tip, opened("next"))
 
-    one = only(archive.elsewhere(SESSION, "Which token was refreshed?", 5))
+    one = only(elsewhere(archive, SESSION, "Which token was refreshed?", 5))
 
-    assert one.effort is not None
-    assert (one.session, one.effort.id, one.tip) == (Session("ann", "t3"), "auth-bug", tip)
-    assert (one.effort.status, one.effort.summary, one.effort.turn) == ("concluded", SUMMARY, 2)
+    assert (thread(one), one.effort, one.turn) == ("t3", "auth-bug", tip.turn)
     assert one.said == {"token", "refresh"}
     assert one.score > 0
 
@@ -71,7 +75,7 @@ def test_what_says_little_of_a_query_is_weak(archive: Archive, query: str, *, we
     """Most of it, or a rare name, is enough."""
     work(archive, OTHER, "auth-bug", f"{SUMMARY} It was axios-4.")
 
-    assert [one.weak for one in archive.elsewhere(SESSION, query, 5)] == [weak]
+    assert [one.weak for one in elsewhere(archive, SESSION, query, 5)] == [weak]
 
 
 def test_what_is_known_of_an_effort_counts(archive: Archive) -> None:
@@ -93,9 +97,9 @@ def test_what_was_said_is_found(archive: Archive) -> None:
     ).tip
     change(archive, OTHER, tip, concluded("auth-bug", SUMMARY))
 
-    one = only(archive.elsewhere(SESSION, "Minka", 5))
+    one = only(elsewhere(archive, SESSION, "Minka", 5))
 
-    assert (one.session, one.effort, one.tip, one.at) == (OTHER, None, tip, "2026-01-01")
+    assert (thread(one), one.effort, one.turn, one.at) == ("t2", None, tip.turn, "2026-01-01")
     assert one.said == {"minka"}
     assert found(archive, "axios") == ["t2/auth-bug"]
 
@@ -106,8 +110,8 @@ def test_what_was_said_on_an_old_branch_is_not_found(archive: Archive) -> None:
     archive.commit(OTHER, first, StoredTurn(2, (human("My cat is Minka."),), "2026-01-02"))
     archive.commit(OTHER, first, StoredTurn(2, (human("My dog is Rex."),), "2026-01-03"))
 
-    assert archive.elsewhere(SESSION, "Minka", 5) == ()
-    assert len(archive.elsewhere(SESSION, "Rex", 5)) == 1
+    assert elsewhere(archive, SESSION, "Minka", 5) == ()
+    assert len(elsewhere(archive, SESSION, "Rex", 5)) == 1
 
 
 def test_the_session_itself_is_left_out(archive: Archive) -> None:
@@ -122,9 +126,9 @@ def test_the_limit_is_kept(archive: Archive) -> None:
     """At most so many are found, the best ones."""
     pets(archive, range(2, 9))
 
-    assert [one.session.thread for one in archive.elsewhere(SESSION, "cat", 2)] == ["t8", "t7"]
-    assert len(archive.elsewhere(SESSION, "cat", 20)) == 7
-    assert archive.elsewhere(SESSION, "cat", 0) == ()
+    assert [*map(thread, elsewhere(archive, SESSION, "cat", 2))] == ["t8", "t7"]
+    assert len(elsewhere(archive, SESSION, "cat", 20)) == 7
+    assert elsewhere(archive, SESSION, "cat", 0) == ()
 
 
 def test_what_is_open_is_not_found(archive: Archive) -> None:
@@ -136,9 +140,8 @@ def test_what_is_open_is_not_found(archive: Archive) -> None:
 
     change(archive, OTHER, tip, concluded("pet", "The cat is black."))
 
-    (one,) = (one for one in archive.elsewhere(SESSION, "cat", 5) if one.effort)
-    assert one.effort is not None
-    assert one.effort.summary == "The cat is black."
+    assert found(archive, "black cat") == ["t2/pet"]
+    assert found(archive, "grey") == []
 
 
 def test_the_newest_branch_counts(archive: Archive) -> None:
@@ -150,7 +153,7 @@ def test_the_newest_branch_counts(archive: Archive) -> None:
     fork = change(archive, OTHER, first, concluded("pet", "The dog is old."), 3)
 
     assert (found(archive, "cat"), found(archive, "dog")) == ([], ["t2/pet"])
-    assert only(archive.elsewhere(SESSION, "dog", 5)).tip == fork
+    assert only(elsewhere(archive, SESSION, "dog", 5)).turn == fork.turn
 
 
 def test_a_branch_has_what_its_past_concluded(archive: Archive) -> None:
@@ -159,7 +162,7 @@ def test_a_branch_has_what_its_past_concluded(archive: Archive) -> None:
     change(archive, OTHER, past, opened("left"), 2)
     change(archive, OTHER, past, opened("right"), 3)
 
-    assert only(archive.elsewhere(SESSION, "cat", 5)).tip == past
+    assert only(elsewhere(archive, SESSION, "cat", 5)).turn == past.turn
 
 
 def test_stale_efforts_hide_nothing(archive: Archive) -> None:
@@ -203,7 +206,9 @@ def test_sessions_of_any_name_are_found(archive: Archive, thread: str) -> None:
     session = Session("ann", thread, thread)
     work(archive, session, "auth-bug", SUMMARY)
 
-    assert only(archive.elsewhere(SESSION, "axios", 5)).session == session
+    (branch,) = {one.branch for one in elsewhere(archive, SESSION, "axios")}
+    assert branch is not None
+    assert branch.session == session
 
 
 def test_what_is_erased_is_not_found(archive: Archive) -> None:
@@ -228,9 +233,9 @@ def test_what_one_passage_says_comes_first(archive: Archive) -> None:
     archive.commit(Session("ann", "t2"), START, StoredTurn(1, (apart,), "2026-01-06T00:00:00Z"))
     archive.commit(Session("ann", "t3"), START, StoredTurn(1, (near,), "2026-01-05T00:00:00Z"))
 
-    found = archive.elsewhere(SESSION, "zebra harbour", 5)
+    found = elsewhere(archive, SESSION, "zebra harbour", 5)
 
-    assert [one.session.thread for one in found] == ["t3", "t2"]
+    assert [*map(thread, found)] == ["t3", "t2"]
 
 
 def test_equals_have_an_order(archive: Archive) -> None:

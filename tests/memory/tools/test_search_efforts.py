@@ -33,7 +33,7 @@ def concluded(talk: Conversation) -> None:
 
 
 def test_an_effort_comes_with_passages(talk: Conversation) -> None:
-    """A result has id, status, summary, and the best pieces of its log with turn and date."""
+    """A result has id, status, and the best pieces of its log with turn and date."""
     concluded(talk)
     talk.ask("Where does the interceptor belong?")
     answer = talk.call("search_efforts", query="Where does the interceptor belong?")
@@ -42,8 +42,8 @@ def test_an_effort_comes_with_passages(talk: Conversation) -> None:
     assert answer["query"] == "Where does the interceptor belong?"
     assert answer["more"] == 0
     best, *_ = result["passages"]
-    assert list(result) == ["id", "status", "summary", "passages"]
-    assert (result["id"], result["status"], result["summary"]) == ("auth-bug", "concluded", FIX)
+    assert list(result) == ["id", "status", "passages"]
+    assert (result["id"], result["status"]) == ("auth-bug", "concluded")
     assert list(best) == ["turn", "at", "speaker", "text"]
     assert (best["turn"], best["at"]) == (2, "2026-11-21")
     assert best["speaker"].startswith("user, assistant")
@@ -106,7 +106,7 @@ def test_what_was_found_before_is_only_named(talk: Conversation) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("asked", "given"), [(3, 3), (None, 5), (99, 20), (-1, 5)])
+@pytest.mark.parametrize(("asked", "given"), [(3, 3), (None, 10), (99, 20), (-1, 10)])
 def test_the_model_may_ask_for_more(talk: Conversation, asked: int | None, given: int) -> None:
     """At most 20 come back, without a number as many as the setting says; the rest is counted."""
     talk.follow([[]] * 25)
@@ -129,6 +129,7 @@ def test_a_query_that_cannot_be_embedded(
     talk.ask("auth fix?")
 
     assert talk.call("search_efforts", query="auth fix")["results"][0]["id"] == "auth-bug"
+    assert "by words only" in talk.call("search_efforts", query="auth fix")["note"]
     assert "could not be embedded: TimeoutError: " in caplog.text
     assert "too slow" not in caplog.text
 
@@ -184,17 +185,60 @@ def test_empty_query_is_an_error(talk: Conversation) -> None:
     assert talk.call("search_efforts", query="  ")["error"].startswith("the query is empty")
 
 
-def test_summary_is_given_once_in_a_turn(talk: Conversation) -> None:
-    """A later search of the turn finds other words of the effort, and names it."""
+def test_the_best_effort_out_of_the_prompt_has_its_summary(talk: Conversation) -> None:
+    """One alone, once in a turn; that of an effort which is open again is not current."""
     concluded(talk)
+    talk.state = replace(talk.state, summaries={})
     talk.ask("Where was that?")
     first = talk.call("search_efforts", query="Where does the interceptor belong?")
-
     second = talk.call("search_efforts", query="refresh token expired")
+    talk.call("reopen_effort", effort_id="auth-bug")
+    reopened = talk.call("search_efforts", query="axios interceptor refresh")
 
     assert first["results"][0]["summary"] == FIX
     assert [result["id"] for result in second["results"]] == ["auth-bug"]
     assert "summary" not in second["results"][0]
+    assert "summary" not in str(reopened["results"])
+
+
+@pytest.mark.parametrize("newest_elsewhere", [False, True])
+def test_the_newest_of_competing_statements_is_first_and_marked(
+    talk: Conversation, *, newest_elsewhere: bool
+) -> None:
+    """Wherever it was said, and although it says less of the query; the older ones follow."""
+    talk.turn("The port of the harbour gateway is 8443.", answer="Noted.")
+    for number in range(12):
+        talk.turn(f"Stone {number} is grey.", answer="Fine.")
+    other = talk.beside("t7") if newest_elsewhere else talk
+    other.day = 22
+    other.turn("By the way, the gateway port: 9000 from here on.", answer="Fine.")
+    talk.day = 23
+    talk.turn("Which port has the gateway?", answer="Let me see.")
+    talk.ask("And?")
+
+    first, second, *_ = passages(talk.call("search_efforts", query="port of the harbour gateway"))
+
+    assert ("9000" in first["text"], first["newest_with"]) == (True, ["port", "harbour", "gateway"])
+    assert ("8443" in second["text"], "newest_with" in second) == (True, False)
+
+
+def test_other_sessions_are_searched_alike(talk: Conversation) -> None:
+    """By words and by days, with the answer beside the question, all within one budget."""
+    other = talk.beside("t7")
+    other.turn("Which lamp is in the hall?", answer="")
+    other.turn("It is the brass one from Kent.", answer="Fine.")
+    other.day = 23
+    other.turn("I am allergic to wasp stings.", answer="Noted.")
+    talk.turn("The hall is painted.", answer="Good.")
+    talk.ask("Which lamp?")
+
+    found = talk.call("search_efforts", query="lamp in the hall")
+    of_day = talk.call("search_efforts", query="what did we say on 23 November 2026?")
+
+    assert {one["turn"] for one in passages(found)} == {1, 2}
+    assert {one.get("session") for one in found["results"]} == {None, "t7"}
+    assert [one["session"] for one in of_day["results"]] == ["t7"]
+    assert "wasp" in passages(of_day)[0]["text"]
 
 
 def test_what_answers_is_told_too(talk: Conversation) -> None:

@@ -1,0 +1,150 @@
+"""The branches that a search reads: that of a tip, and the newest of each other session of a user.
+
+The others are read when something in them is found, since a user may have thousands of sessions.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from sqlalchemy import func, select
+
+from ..turn import Session
+from .index import among, any_of
+from .load import CHANGES, TIP_PLACE, Past, SessionRow
+from .schema import PASSAGE_BITS, TURN_BITS, changes, passages_of, runs, sessions, turns, users
+
+Place: TypeAlias = tuple[int, str]
+"""An effort: the number of its branch, and its id."""
+
+_LAST_ID = 2**63 - 1
+
+_NEWEST = (
+    select(sessions, *TIP_PLACE)
+    .join(turns, turns.c.id == sessions.c.newest)
+    .join(runs, runs.c.id == turns.c.run)
+    .where(~sessions.c.hidden)
+)
+_HEADINGS = CHANGES.add_columns(changes.c.at)
+_CHANGES = select(
+    *(changes.c.id, changes.c.effort, changes.c.status),
+    *(changes.c.run, changes.c.place, changes.c.turn),
+).where(any_of(changes.c.run, "runs"), any_of(changes.c.effort, "names"))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Branch:
+    """The newest branch of another session of the user."""
+
+    session: Session
+    past: Past
+
+
+class Branches:
+    """What a tip sees, as branch 0, and with a `session` the other sessions of its user.
+
+    Those that a copied thread comes from are none: the tip sees what it has of them.
+
+    Attributes:
+        past: What the tip sees.
+        session: The session whose user's others are searched, None for none.
+        user: The number of the user.
+        others: The first and the last ids of passages between the own sessions.
+        total: The turns of all these sessions.
+        read: The branches that were read, by their numbers.
+    """
+
+    def __init__(self, past: Past, session: Session | None = None) -> None:
+        """Take what the tip sees; an anonymous `session` has no others."""
+        self.past, self.session = past, session
+        self.user, self.total = past.session.user, past.session.turns
+        self.read: list[Branch | None] = [None]
+        self.others: Sequence[tuple[int, int]] = ()
+        self._looked_for = {*past.sessions}
+        self._name = ""
+        self._seen = {part.run: (0, part.last, past.until) for part in past.segments}
+        self._concluded: dict[Place, int] = {}
+        if session and not session.anonymous:
+            self._widen(session.user)
+
+    def _widen(self, name: str) -> None:
+        with self.past.connect() as connection:
+            query = select(users.c.id).where(users.c.name == name)
+            self.user = self.user or connection.execute(query).scalar() or 0
+            count = select(func.coalesce(func.sum(sessions.c.turns), 0))
+            of_user = count.where(sessions.c.owner == self.user)
+            self.total = max(1, connection.execute(of_user).scalar_one()) if self.user else 0
+        self._name = name
+        ends = sorted(map(passages_of, self._looked_for))
+        firsts = [0, *(last + 1 for _, last in ends)]
+        lasts = [*(first - 1 for first, _ in ends), _LAST_ID]
+        if self.user:
+            gaps = zip(firsts, lasts, strict=True)
+            self.others = [(first, last) for first, last in gaps if first < last]
+
+    @property
+    def ranges(self) -> tuple[tuple[int, int], ...]:
+        """The ranges of ids of passages in all sessions."""
+        return (*self.past.ranges, *self.others)
+
+    def visible(self, query: Any, **parameters: Any) -> list[tuple[int, Any]]:
+        """Return the rows of a query that a branch sees, each with the branch's number.
+
+        Its columns are `run`, `place` and `turn`. Only branches that were read count.
+        """
+        return self.seen(self.past.rows(query, runs=[*self._seen], **parameters))
+
+    def seen(self, rows: Iterable[Any]) -> list[tuple[int, Any]]:
+        """Return those of these rows that a branch sees, each with the branch's number."""
+        found: list[tuple[int, Any]] = []
+        for row in rows:
+            branch, last, until = self._seen.get(row.run, (0, -1, 0))
+            if row.place <= last and row.turn <= until:
+                found.append((branch, row))
+        return found
+
+    def read_those_of(self, turn_ids: Iterable[int]) -> None:
+        """Read the branches that these turns may be on."""
+        new = {number >> TURN_BITS for number in turn_ids} - self._looked_for if self.others else ()
+        if not new:
+            return
+        self._looked_for.update(new)
+        for row in self.past.rows(_NEWEST.where(among(sessions.c.id, new))):
+            past = Past(self.past.connect, SessionRow.from_row(row)).at(row)
+            for part in past.segments:
+                if part.session == row.id:
+                    self._seen[part.run] = len(self.read), part.last, past.until
+            self.read.append(Branch(Session(self._name, row.thread, row.namespace), past))
+
+    def headings(self, ids: Sequence[int]) -> list[tuple[Place, Any]]:
+        """Return the visible changes with these ids, each with its effort.
+
+        Of another session only those that concluded an effort which is concluded still.
+        """
+        self.read_those_of(number >> PASSAGE_BITS for number in ids)
+        rows = [((at, row.effort), row) for at, row in self.visible(_HEADINGS, ids=ids)]
+        concluded = self.concluded(place for place, _ in rows)
+        return [
+            (place, row) for place, row in rows if not place[0] or concluded.get(place) == row.id
+        ]
+
+    def concluded(self, places: Iterable[Place]) -> dict[Place, int]:
+        """Return which of these efforts of other sessions are concluded, each with its change.
+
+        What all sessions need is read at once: there may be a hundred.
+        """
+        asked = {place for place in places if place[0]}
+        if new := asked - self._concluded.keys():
+            branches = {at: branch for at, _ in new if (branch := self.read[at])}
+            of_runs = [part.run for one in branches.values() for part in one.past.segments]
+            rows: dict[tuple[int, str], list[Any]] = defaultdict(list)
+            for row in self.past.rows(_CHANGES, runs=of_runs, names=[*{name for _, name in new}]):
+                rows[row.run, row.effort].append(row)
+            for at, name in new:
+                past = branches[at].past
+                own = [row for part in past.segments for row in rows[part.run, name]]
+                seen = [(row.place, row.id, row.status) for row in own if past.sees(row)]
+                *_, number, status = max(seen, default=(0, 0, ""))
+                self._concluded[at, name] = number if status == "concluded" else 0
+        return {place: number for place in asked if (number := self._concluded[place])}
