@@ -64,8 +64,8 @@ Of 100,000 efforts 95 % are found first, as with all rows; with 10,000 it is 87 
 _HEADINGS_READ = 2_000
 """Newest headings that are read of one term: ten for each of those that are looked up."""
 
-_HEADINGS_LOOKED_UP = 200
-"""Headings whose efforts are looked up, those that say most: four for each effort that counts."""
+_HEADINGS_LOOKED_UP = 100
+"""Headings whose efforts are looked up, those that say most: two for each effort that counts."""
 
 _CANDIDATES = 100
 """Turns by their words that are ranked with windows and headings.

@@ -265,7 +265,9 @@ def score(
             scores[row] = (local + around + last) * passages.weight(row)
     is_short = 0 < terms <= SHORT[-1] and rare
     highest = max((*scores, *of_efforts), default=0.0) if is_short else 0.0
-    best = of_efforts.copy()
+    # A heading is a passage of its effort: nobody need have said its words in a turn.
+    headings = relevance(topics.headings, rare, [1.0] * len(topics.headings))
+    best = [one + 2 * heading for one, heading in zip(of_efforts, headings, strict=True)]
     in_time = passages.dated if of_date and any(passages.dated) else [True] * len(own)
     for row, topic in enumerate(passages.topics):
         # Lifts a text that has all terms of a short query above every other one.
