@@ -5,18 +5,21 @@ The others are read when something in them is found, since a user may have thous
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from sqlalchemy import func, select
+from sqlalchemy.util import memoized_property
 
 from ..turn import Session
-from .index import among, any_of
-from .load import CHANGES, TIP_PLACE, Past, SessionRow
+from .index import any_of
+from .load import CHANGES, TIP_PLACE, Past, Segment, SessionRow
 from .schema import PASSAGE_BITS, TURN_BITS, changes, passages_of, runs, sessions, turns, users
 
 Place: TypeAlias = tuple[int, str]
 """An effort: the number of its branch, and its id."""
+
+Heading: TypeAlias = tuple[int, str, int]
+"""A change that indexed an effort: its turn, its time and its id."""
 
 _LAST_ID = 2**63 - 1
 
@@ -24,7 +27,7 @@ _NEWEST = (
     select(sessions, *TIP_PLACE)
     .join(turns, turns.c.id == sessions.c.newest)
     .join(runs, runs.c.id == turns.c.run)
-    .where(~sessions.c.hidden)
+    .where(~sessions.c.hidden, any_of(sessions.c.id, "ids"))
 )
 _HEADINGS = CHANGES.add_columns(changes.c.at)
 _CHANGES = select(
@@ -33,12 +36,23 @@ _CHANGES = select(
 ).where(any_of(changes.c.run, "runs"), any_of(changes.c.effort, "names"))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Branch:
     """The newest branch of another session of the user."""
 
-    session: Session
-    past: Past
+    def __init__(self, session: Session, row: Any, past: Past) -> None:
+        """Take the session, the row of its newest turn, and a past of the same archive."""
+        self.session, self._row, self._past = session, row, past
+
+    @memoized_property
+    def past(self) -> Past:
+        """What the branch sees: a search seldom needs it."""
+        return Past(self._past.connect, SessionRow.from_row(self._row)).at(self._row)
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        """The parts of runs that it sees."""
+        own = Segment(self._row.run, self._row.id, self._row.place, self._row.turn)
+        return [own] if self._row.ancestors == "[]" else self.past.segments
 
 
 class Branches:
@@ -110,12 +124,12 @@ class Branches:
         if not new:
             return
         self._looked_for.update(new)
-        for row in self.past.rows(_NEWEST.where(among(sessions.c.id, new))):
-            past = Past(self.past.connect, SessionRow.from_row(row)).at(row)
-            for part in past.segments:
+        for row in self.past.rows(_NEWEST, ids=[*new]):
+            branch = Branch(Session(self._name, row.thread, row.namespace), row, self.past)
+            for part in branch.segments:
                 if part.session == row.id:
-                    self._seen[part.run] = len(self.read), part.last, past.until
-            self.read.append(Branch(Session(self._name, row.thread, row.namespace), past))
+                    self._seen[part.run] = len(self.read), part.last, row.turn
+            self.read.append(branch)
 
     def headings(self, ids: Sequence[int]) -> list[tuple[Place, Any]]:
         """Return the visible changes with these ids, each with its effort.
@@ -137,14 +151,17 @@ class Branches:
         asked = {place for place in places if place[0]}
         if new := asked - self._concluded.keys():
             branches = {at: branch for at, _ in new if (branch := self.read[at])}
-            of_runs = [part.run for one in branches.values() for part in one.past.segments]
+            of_runs = [part.run for one in branches.values() for part in one.segments]
             rows: dict[tuple[int, str], list[Any]] = defaultdict(list)
             for row in self.past.rows(_CHANGES, runs=of_runs, names=[*{name for _, name in new}]):
                 rows[row.run, row.effort].append(row)
             for at, name in new:
-                past = branches[at].past
-                own = [row for part in past.segments for row in rows[part.run, name]]
-                seen = [(row.place, row.id, row.status) for row in own if past.sees(row)]
+                seen = (
+                    (row.place, row.id, row.status)
+                    for part in branches[at].segments
+                    for row in rows[part.run, name]
+                    if row.place <= part.last
+                )
                 *_, number, status = max(seen, default=(0, 0, ""))
                 self._concluded[at, name] = number if status == "concluded" else 0
         return {place: number for place in asked if (number := self._concluded[place])}

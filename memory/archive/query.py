@@ -15,10 +15,12 @@ from ..dates import When, dates
 from ..search.ranking import Passages, Rare, rarity
 from ..search.terms import other_stems, query_terms
 from ..serialised import clean
+from ..turn import StoredTurn
 from .branches import Branch, Branches
 from .database import again_if_lost
 from .index import any_of, look_up, unpack_layout
-from .load import Past
+from .load import STORED_TURN, Past
+from .rows import turn_of
 from .schema import PASSAGE_BITS, TURN_BITS, changes, passage_id, sessions, turns
 
 WEAK = 3
@@ -96,6 +98,7 @@ _OF_DAYS = (
     .order_by(turns.c.at, turns.c.id)
     .limit(_DAYS)
 )
+_STORED_TURNS = select(*STORED_TURN).where(any_of(turns.c.id, "ids"))
 # One statement, as it is sent in every turn.
 _TURNS_AND_CHANGES = union_all(
     select(
@@ -124,7 +127,7 @@ class Found:
         weak: Whether it contains little of the query.
         at: The time of its turn.
         branch: The branch of another session of the user that it is of.
-        id: That of the passage.
+        id: That of the passage, or of the heading.
         newest_with: The terms that it shares with the best passage, if it may be a newer statement,
             or an older one, of the same.
     """
@@ -366,8 +369,21 @@ def of_dates(branches: Branches, query: str, when: When, *, weak: bool) -> tuple
                 effort = None
             for place, (_, user, _) in enumerate(unpack_layout(row.passages)):
                 one = Found(effort, row.turn, 1.0, passage=place, user=user, weak=weak)
-                hits.append(replace(one, at=row.at, branch=branch))
+                one = replace(one, at=row.at, branch=branch, id=passage_id(row.id, place))
+                hits.append(one)
     return tuple(hits)
+
+
+def turns_of(past: Past, hits: Sequence[Found]) -> dict[tuple[Branch | None, int], StoredTurn]:
+    """Return the turns of hits by branch and number, those of all other branches read at once."""
+    own = {hit.turn for hit in hits if not hit.branch}
+    found: dict[tuple[Branch | None, int], StoredTurn]
+    found = {(None, turn.number): turn for turn in past.turns([*own])}
+    others = {hit.id >> PASSAGE_BITS: hit.branch for hit in hits if hit.branch}
+    with past.parsing():
+        for row in past.rows(_STORED_TURNS, ids=[*others]) if others else ():
+            found[others[row.id], row.turn] = turn_of(row)
+    return found
 
 
 def _searched(branches: Branches) -> dict[str, Any]:

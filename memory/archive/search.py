@@ -32,7 +32,7 @@ from ..search.terms import (
 )
 from ..serialised import clean
 from ..turn import Session
-from .branches import Branches, Place
+from .branches import Branches, Heading, Place
 from .database import again_if_lost
 from .index import SPEAKER, any_of, unpack_layout
 from .load import AMBIENT, Past
@@ -143,7 +143,7 @@ class _Query:
 
     `length` is how many terms the query has. `rare` has those that count, the rarest first, and
     `passages` and `turns` who says them. `headings` has for each the efforts whose visible headings
-    say it, with turn and time of the newest one. `unknown` weighs the terms that no text says,
+    say it, with the newest one. `unknown` weighs the terms that no text says,
     `by_speakers` has the ids of passages of speakers whom the query names, `periods` the times at
     which each date begins and ends. `near` is None without vectors. `naming` has the terms that
     name something, and `is_strange` tells whether nobody said one of the names, `dates_said`
@@ -156,7 +156,7 @@ class _Query:
     unknown: float
     passages: Said
     turns: Mapping[str, set[int]]
-    headings: Mapping[str, Mapping[Place, tuple[int, str]]]
+    headings: Mapping[str, Mapping[Place, Heading]]
     by_speakers: frozenset[int]
     periods: Sequence[tuple[str, str]]
     near: Nearness | None
@@ -185,12 +185,12 @@ class _Query:
     def is_dated(self, at: str) -> bool:
         return any(since <= at < until for since, until in self.periods)
 
-    def newest_heading(self, effort: Place) -> tuple[int, str]:
-        """Return turn and time of the newest heading that was found of an effort, 0 for none."""
+    def newest_heading(self, effort: Place) -> Heading:
+        """Return the newest heading that was found of an effort, of turn 0 for none."""
         if self.near and effort in self.near.headings:
             return self.near.headings[effort]
-        found = (newest.get(effort, (0, "")) for newest in self.headings.values())
-        return max(found, default=(0, ""))
+        found = (newest[effort] for newest in self.headings.values() if effort in newest)
+        return max(found, default=(0, "", 0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -342,14 +342,11 @@ def _postings(
 
 def _efforts_by_term(
     branches: Branches, headings: Mapping[str, Sequence[int]], rare: Rare
-) -> dict[str, dict[Place, tuple[int, str]]]:
+) -> dict[str, dict[Place, Heading]]:
     best = strongest(headings, rare, _HEADINGS_LOOKED_UP)
-    rows = (
-        {row.id: (place, (row.turn, row.at)) for place, row in branches.headings(best)}
-        if best
-        else {}
-    )
-    newest: dict[str, dict[Place, tuple[int, str]]] = {}
+    found = branches.headings(best) if best else ()
+    rows = {row.id: (place, (row.turn, row.at, row.id)) for place, row in found}
+    newest: dict[str, dict[Place, Heading]] = {}
     for term in rare:
         efforts = newest.setdefault(term, {})
         for place, at in (rows[number] for number in headings[term] if number in rows):
@@ -577,11 +574,11 @@ def _hits(query: _Query, ranking: _Ranking) -> tuple[Found, ...]:
         heading = topics.headings[row]
         weak = not heading or not _says_any(heading, ranking.passing)
         is_found = row in ranking.near_topics or _says_any(heading, ranking.telling)
-        turn, time = query.newest_heading(effort)
+        turn, time, number = query.newest_heading(effort)
         if is_found and turn:
             branch = query.branches.read[effort[0]]
             hit = Found(effort[1], turn, scores.topics[row], terms[row], weak=weak)
-            hits.append(replace(hit, at=time, branch=branch))
+            hits.append(replace(hit, at=time, branch=branch, id=number))
     clear, doubtful = ([hit for hit in hits if hit.weak == one] for one in (False, True))
     for part in (clear, doubtful):
         part.sort(key=_age, reverse=True)

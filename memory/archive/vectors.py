@@ -20,7 +20,7 @@ from ..errors import EmbeddingError, SessionNotFoundError
 from ..search.embeddings import Embedder, QueryEmbedding, Vector
 from ..search.passages import passages
 from ..turn import Session, StoredTurn
-from .branches import Branches, Place
+from .branches import Branches, Heading, Place
 from .database import Database, upsert
 from .index import among
 from .load import SessionRow
@@ -186,12 +186,12 @@ def _heading_texts(efforts: Sequence[Effort]) -> dict[int, str]:
 class Nearness:
     """The efforts near to a query's meaning by branch and name, with their cosines.
 
-    `headings` has the turn of each effort's newest heading, with its time.
+    `headings` has the newest heading of each effort.
     """
 
     meaning: QueryEmbedding
     efforts: Mapping[Place, float]
-    headings: Mapping[Place, tuple[int, str]]
+    headings: Mapping[Place, Heading]
 
     @classmethod
     def of(cls, branches: Branches, meaning: QueryEmbedding) -> Self | None:
@@ -200,12 +200,12 @@ class Nearness:
         if not branches.past.rows(any_vector):
             return None
         efforts: dict[Place, float] = {}
-        newest: dict[Place, tuple[int, str]] = {}
+        newest: dict[Place, Heading] = {}
         for near in nearest(branches, heading_vectors, meaning, _HEADINGS):
             rows = branches.headings([*near]) if near else []
             rows.sort(key=lambda of: (of[1].turn, of[1].id))
             efforts = {place: near[row.id] for place, row in rows}
-            newest = {place: (row.turn, row.at) for place, row in rows}
+            newest = {place: (row.turn, row.at, row.id) for place, row in rows}
             if len(rows) == len(near) or len(efforts) >= _EFFORTS:
                 break
         return cls(meaning, efforts, newest)

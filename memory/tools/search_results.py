@@ -8,13 +8,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from cachetools import LRUCache, cached
+
 from ..archive.branches import Branch
 from ..archive.protocol import Elsewhere
-from ..archive.query import Found
+from ..archive.query import Found, turns_of
+from ..archive.search import first_distinct
 from ..context.budget import high_water
 from ..context.rounds import RESULT_SHARE
 from ..dates import UNDATED, When, local, local_day
 from ..efforts import Effort, one_line
+from ..locks import CACHES
 from ..messages import compact
 from ..names import qualified, session_name
 from ..recalled import Recalled, quotations, result_of
@@ -45,6 +49,9 @@ _WHOLE = 3 * LONGEST
 """Characters of an excerpt that is shown whole; passages of very large results are longer."""
 
 _SENTENCES = re.compile(r"(?<=[.!?;。！？])\s+|\n+")
+
+_CACHED = 4_000_000
+"""Characters of turns whose passages are cached: 10 MB when full."""
 
 _APART = 3
 """Hours between two turns of one day from which on a result shows the hour."""
@@ -98,7 +105,9 @@ class SearchResults:
 
         The best passage of each turn comes first, then what stands beside it, and further ones.
         """
-        self._read(hits)
+        self._records = turns_of(self._work.view.past, hits)
+        running = self._work.view.running
+        self._records |= {(None, running.number): running}
         competing = [hit for hit in hits if hit.newest_with]
         found = self._literal_first(
             map(self._in_span, (hit for hit in hits if not hit.newest_with))
@@ -107,10 +116,8 @@ class SearchResults:
         found = [
             hit for hit in found if self._is_shown(hit) and (not hit.near or hit.score >= least)
         ]
-        keys = {*[*dict.fromkeys(map(_key, found))][:limit]}
-        found = [hit for hit in found if _key(hit) in keys]
-        found = self._newest_first(found, competing)
-        efforts = self._efforts(keys.union(map(_key, found[:1])))
+        found = first_distinct(self._newest_first(found, competing), limit, _key)
+        efforts = self._efforts({*map(_key, found)})
         self._summarise(found, efforts)
         for hit in _with_facts(found, facts):
             if isinstance(hit, Elsewhere):
@@ -166,18 +173,6 @@ class SearchResults:
                 if is_out and (not self._with_summary or key not in with_passage):
                     self._with_summary.add(key)
 
-    def _read(self, hits: Sequence[Found]) -> None:
-        running = self._work.view.running
-        numbers: dict[Branch | None, set[int]] = {}
-        for hit in hits:
-            numbers.setdefault(hit.branch, set()).add(hit.turn)
-        for branch, wanted in numbers.items():
-            past = branch.past if branch else self._work.view.past
-            for turn in past.turns(sorted(wanted)):
-                self._records[branch, turn.number] = turn
-        if running.number in numbers.get(None, ()):
-            self._records[None, running.number] = running
-
     def _efforts(self, keys: Iterable[_Key]) -> dict[_Key, Effort]:
         named = [key for key in keys if isinstance(key[1], str)]
         own = {effort.id: effort for effort in self._work.known([str(name) for _, name in named])}
@@ -219,7 +214,8 @@ class SearchResults:
         key = hit.branch, hit.turn
         if key not in self._passages:
             stored = self._records.get(key)
-            self._passages[key] = passages(stored.messages) if stored else []
+            cut = _cached_passages if stored and stored.id else _passages
+            self._passages[key] = cut(stored) if stored else []
         return self._passages[key]
 
     def _in_span(self, hit: Found) -> Found:
@@ -416,6 +412,18 @@ def _is_one(first: _Range, second: _Range) -> bool:
     ends = [place.end for place in offsets(messages)]
     is_result = first.end + 1 in ends and messages[ends.index(first.end + 1)].type == "tool"
     return second.begin == first.end + 1 and not is_result
+
+
+def _passages(turn: StoredTurn) -> list[Passage]:
+    return passages(turn.messages)
+
+
+# What is erased later changes the content of a turn, or its status.
+_cached_passages = cached(
+    LRUCache[Any, list[Passage]](_CACHED, lambda found: 1 + sum(len(one.text) for one in found)),
+    lambda turn: (turn.id, turn.content, turn.status),
+    CACHES,
+)(_passages)
 
 
 def _key(hit: Found) -> _Key:
