@@ -230,16 +230,18 @@ def _search(_talk: Any, page: commands.SearchPage, _given: Any) -> Page:
             yield Text(in_line(f"{place}: {found.summary}"), style="cyan")
         for passage in found.passages:
             who = f", {passage.speaker}" if passage.speaker else ""
+            words = ", ".join(passage.newest_with)
+            newest = f", the newest with {words}" if words else ""
             weak = ", little in common" if passage.weak else ""
-            where = f"turn {passage.turn}, {passage.at}, {place}{who}{weak}"
+            where = f"turn {passage.turn}, {passage.at}, {place}{who}{newest}{weak}"
             yield Text(in_line(where), style="cyan")
             yield Text(printable(f"  {' '.join(passage.text.split())}"))
     if page.more:
         yield _note(f"{page.more} more")
     if page.unmatched:
         yield _note(f"nothing says {', '.join(page.unmatched)}")
-    if not page.results:
-        yield _note(page.why)
+    for note in filter(None, (page.note, page.why)):
+        yield _note(note)
 
 
 def _findings(_talk: Any, findings: tuple[commands.Finding, ...], _given: Any) -> Page:

@@ -15,6 +15,7 @@ from langchain_core.messages import BaseMessage
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 from ..memory.archive.protocol import Archive
+from ..memory.archive.query import turns_of
 from ..memory.archive.search import find
 from ..memory.context.plan import Plan
 from ..memory.dates import When, stamp
@@ -415,8 +416,9 @@ def search(  # noqa: PLR0913, PLR0917 (what the tool searches with)
 ) -> dict[str, Any]:
     """Return the passages that match a query, best first, with their scores.
 
-    `shown` marks those that the tool `search_efforts` gives a model with an empty context.
-    Raises `SessionNotFoundError`, and `RequestError` for a query that the tool refuses.
+    `shown` marks those that the tool `search_efforts` gives a model with an empty context. The
+    other fields of its result are in the answer too. Raises `SessionNotFoundError`, and
+    `RequestError` for a query that the tool refuses.
     """
     tip = seen_from(archive, session, tip)
     view, budget = view_at(archive, session, tip), settings.context_budget
@@ -430,26 +432,27 @@ def search(  # noqa: PLR0913, PLR0917 (what the tool searches with)
     terms = query_terms(query)
     when = When(work.now, settings.timezone, language=settings.language)
     meaning = meaning_of(work, query)
-    found = find(view.past, query, _PASSAGES, meaning, when=when)
-    turns = {turn.number: turn for turn in view.past.turns(sorted({hit.turn for hit in found}))}
-    passages = [passage for result in given["results"] for passage in result["passages"]]
+    found = find(view.past, query, _PASSAGES, meaning, when=when, session=session)
+    turns = turns_of(view.past, found)
+    passages = [
+        (one.get("session", ""), passage) for one in given["results"] for passage in one["passages"]
+    ]
     results = []
     for hit in found:
-        text = _passage(turns[hit.turn], hit.passage, terms)
-        entry = {"score": hit.score, "turn": hit.turn, "effort": hit.effort}
+        text = _passage(turns[hit.branch, hit.turn], hit.passage, terms)
+        name = session_name(hit.branch.session) if hit.branch else ""
+        entry: dict[str, Any] = {"score": hit.score, "turn": hit.turn, "effort": hit.effort}
         # The model is given longer ones too, that join neighbours, without the speaker before them.
-        shown = any(
-            text
-            and passage["turn"] == hit.turn
-            and (passage["text"] in text or text in passage["text"])
-            for passage in passages
-        )
-        results.append({**entry, "shown": bool(shown), "pieces": _marked(text, terms)})
-    return {
-        "results": results,
-        "why": given.get("why", ""),
-        "meaning": meaning is not None,
-    }
+        shown = [
+            passage
+            for at, passage in passages
+            if text and (at, passage["turn"]) == (name, hit.turn)
+            if passage["text"] in text or text in passage["text"]
+        ]
+        newest = [word for passage in shown for word in passage.get("newest_with", ())]
+        entry |= {"session": name, "shown": bool(shown), "weak": hit.weak, "newest_with": newest}
+        results.append({**entry, "pieces": _marked(text, terms)})
+    return {**given, "results": results, "meaning": meaning is not None}
 
 
 def _passage(turn: StoredTurn, number: int | None, terms: Sequence[str]) -> str:

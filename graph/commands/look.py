@@ -250,7 +250,8 @@ def _shown_turns(
 class Passage:
     """A passage of a turn: its day, who speaks, its text, and where this begins if far inside.
 
-    A `weak` one has little in common with the query.
+    A `weak` one has little in common with the query. Of several statements with the words
+    `newest_with`, it is the newest.
     """
 
     turn: int
@@ -259,13 +260,14 @@ class Passage:
     speaker: str = ""
     offset: int = 0
     weak: bool = False
+    newest_with: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
     """What a search finds of an effort or a turn, and the session that it is of, "" for this one.
 
-    `id` is the effort, "" for a turn outside of efforts, or the id of a turn of another session.
+    `id` is the effort, or the fact, "" for a turn outside of efforts.
     """
 
     passages: tuple[Passage, ...]
@@ -279,7 +281,8 @@ class SearchResult:
 class SearchPage:
     """The results of a search, the best first, and how many `more` there are.
 
-    Nothing says the `unmatched` words. Without a result, `why` is the reason.
+    Nothing says the `unmatched` words. Without a result, `why` is the reason. `note` tells that the
+    query could not be embedded.
     """
 
     query: str
@@ -287,6 +290,7 @@ class SearchPage:
     more: int = 0
     unmatched: tuple[str, ...] = ()
     why: str = ""
+    note: str = ""
 
 
 @command(slash="/search WORDS")

@@ -246,11 +246,15 @@ async function searchView(at) {
   if (!at.query) return [heading, quiet("It finds what left the prompt too. Results are those of the tool search_efforts, with the scores that the model does not see."), form];
   const found = await fetched("search", { user: at.user, session: at.name, tip: at.tip, query: at.query });
   const top = d3.max(found.results, (result) => result.score) || 1;
-  const rows = found.results.map((result) => [meter(result.score, top),
-    result.turn ? turnLink(at, result.turn) : "",
-    result.effort ? make("a", { href: link(at, "efforts", result.effort) }, result.effort) : "–",
-    result.shown ? make("b", {}, "✓ given") : "", marked(result.pieces)]);
-  const how = quiet(found.meaning ? "Searched by words and by meaning." : "Searched by words, in their other forms too; ebbtide inspect --embeddings minilm searches by meaning as well.");
+  const rows = found.results.map((result) => {
+    const where = result.session ? { key: keyOf({ user: at.user, name: result.session }) } : at;
+    const marks = [result.session, result.newest_with.length ? `the newest with ${result.newest_with.join(", ")}` : "", result.weak ? "weak" : ""];
+    return [meter(result.score, top), turnLink(where, result.turn),
+      result.effort ? make("a", { href: link(where, "efforts", result.effort) }, result.effort) : "–",
+      [result.shown ? make("b", {}, "✓ given ") : "", marks.filter(Boolean).join("; ")], marked(result.pieces)];
+  });
+  const rest = [found.note, found.more && `${found.more} more turns match`, found.unmatched && `nothing says ${found.unmatched.join(", ")}`];
+  const how = quiet(found.meaning ? "Searched by words and by meaning." : "Searched by words, in their other forms too; ebbtide inspect --embeddings minilm searches by meaning as well.", ...rest.filter(Boolean).map((text) => ` ${text}.`));
   return [heading, form, how, rows.length
     ? table(`${tokens(rows.length)} passages for “${at.query}”, the best first; “given” is what the tool search_efforts would give the model`, ["Score", "Turn", "Effort", "To the model", "Passage"], rows, { wide: true, stacked: true })
     : make("p", {}, found.why || "Nothing is found.")];
