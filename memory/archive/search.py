@@ -623,7 +623,7 @@ def _competing(query: _Query, best: Sequence[Found]) -> Iterator[Found]:
         name = next((one for one in efforts if not branch or (at, one) in known), None)
         for place, (_, user, asks) in enumerate(unpack_layout(row.passages)):
             passage = passage_id(number, place)
-            if counts[passage] >= least and passage != top.id and not asks:
+            if counts[passage] >= least and passage != top.id and not asks and user == top.user:
                 found = Found(name, row.turn, 0.0, frozenset(shared), place, user=user)
                 yield replace(found, at=row.at, branch=branch, id=passage, newest_with=shared)
 

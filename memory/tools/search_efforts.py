@@ -28,7 +28,7 @@ _UNMATCHED = 20  # words that are named as said by nobody
 _WORD_SHOWN = 80  # characters of such a word: encoded data, and Chinese without commas, are one
 _READ = 4_000  # characters of a phrasing whose words are looked for: a pasted page has thousands
 _LONGEST = 20_000  # characters of a phrasing that are searched, half of them from its end
-_BEST = 0.5  # share of a phrasing's best score from which on a passage is one of its best
+_FURTHER = 0.5  # what a further phrasing counts: the query's best passages stand before all of its
 _PHRASINGS = 3  # further phrasings of a query, each of which costs a search
 
 
@@ -111,11 +111,9 @@ def _found(work: Turn, phrasings: Sequence[str], when: When) -> tuple[list[Found
         by_words |= work.run.embedder is not None and meaning is None
         hits = find(view.past, query, _PASSAGES, meaning, when=when, session=view.session)
         competing = competing or [hit for hit in hits if hit.newest_with]
-        top = max((hit.score for hit in hits), default=1.0)
+        top = max((hit.score for hit in hits), default=1.0) / (_FURTHER if at else 1)
         for hit in (hit for hit in hits if not hit.newest_with):
-            share = hit.score / top
-            first = 1 if share >= _BEST and not at else 0
-            scaled = hit if len(phrasings) == 1 else replace(hit, score=share + first)
+            scaled = hit if len(phrasings) == 1 else replace(hit, score=hit.score / top)
             key = hit.effort, hit.place
             if key not in best or (best[key].weak, -best[key].score) > (hit.weak, -scaled.score):
                 best[key] = scaled
