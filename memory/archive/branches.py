@@ -31,28 +31,23 @@ _NEWEST = (
 )
 _HEADINGS = CHANGES.add_columns(changes.c.at)
 _CHANGES = select(
-    *(changes.c.id, changes.c.effort, changes.c.status),
-    *(changes.c.run, changes.c.place, changes.c.turn),
+    *(changes.c.id, changes.c.effort, changes.c.status, changes.c.run, changes.c.place)
 ).where(any_of(changes.c.run, "runs"), any_of(changes.c.effort, "names"))
 
 
 class Branch:
-    """The newest branch of another session of the user."""
+    """The newest branch of another session of the user, and the `segments` that it sees."""
 
     def __init__(self, session: Session, row: Any, past: Past) -> None:
         """Take the session, the row of its newest turn, and a past of the same archive."""
         self.session, self._row, self._past = session, row, past
+        own = Segment(row.run, row.id, row.place, row.turn)
+        self.segments = [own] if row.ancestors == "[]" else self.past.segments
 
     @memoized_property
     def past(self) -> Past:
         """What the branch sees: a search seldom needs it."""
         return Past(self._past.connect, SessionRow.from_row(self._row)).at(self._row)
-
-    @property
-    def segments(self) -> Sequence[Segment]:
-        """The parts of runs that it sees."""
-        own = Segment(self._row.run, self._row.id, self._row.place, self._row.turn)
-        return [own] if self._row.ancestors == "[]" else self.past.segments
 
 
 class Branches:
@@ -150,18 +145,16 @@ class Branches:
         """
         asked = {place for place in places if place[0]}
         if new := asked - self._concluded.keys():
-            branches = {at: branch for at, _ in new if (branch := self.read[at])}
-            of_runs = [part.run for one in branches.values() for part in one.segments]
-            rows: dict[tuple[int, str], list[Any]] = defaultdict(list)
-            for row in self.past.rows(_CHANGES, runs=of_runs, names=[*{name for _, name in new}]):
-                rows[row.run, row.effort].append(row)
-            for at, name in new:
-                seen = (
-                    (row.place, row.id, row.status)
-                    for part in branches[at].segments
-                    for row in rows[part.run, name]
-                    if row.place <= part.last
-                )
-                *_, number, status = max(seen, default=(0, 0, ""))
-                self._concluded[at, name] = number if status == "concluded" else 0
+            ends: dict[int, dict[int, int]] = defaultdict(dict)
+            for at, branch in ((at, self.read[at]) for at, _ in new):
+                for part in branch.segments if branch else ():
+                    ends[part.run][at] = part.last
+            newest: dict[Place, tuple[int, int, str]] = {}
+            for row in self.past.rows(_CHANGES, runs=[*ends], names=[*{name for _, name in new}]):
+                for at in (at for at, last in ends[row.run].items() if row.place <= last):
+                    change = row.place, row.id, row.status
+                    newest[at, row.effort] = max(change, newest.get((at, row.effort), change))
+            for place in new:
+                _, number, status = newest.get(place, (0, 0, ""))
+                self._concluded[place] = number if status == "concluded" else 0
         return {place: number for place in asked if (number := self._concluded[place])}

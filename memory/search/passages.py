@@ -193,8 +193,12 @@ class Excerpt:
     asks: bool = False
 
 
-def excerpt(messages: Sequence[BaseMessage], number: int) -> Excerpt | None:
+def excerpt(
+    messages: Sequence[BaseMessage], number: int, cut: Sequence[Passage] = ()
+) -> Excerpt | None:
     """Return the excerpt that shows passage `number` of a turn; None if the log has no such text.
+
+    `cut`: the passages, where they are known.
 
     A short passage is shown with the next ones, a question with its likely answer; what a tool
     returned ends with its message.
@@ -205,7 +209,7 @@ def excerpt(messages: Sequence[BaseMessage], number: int) -> Excerpt | None:
     log, begins = log_text(messages), [offset.text for offset in offsets(messages)]
     begin, end = 0, 0
     pieces: list[Passage] = []
-    for piece in passages(messages)[number:]:
+    for piece in (cut or passages(messages))[number:]:
         text = cleaned(piece.text.strip())
         start = log.find(text, max(end, begins[piece.message]))  # the same text may stand before
         room = 2 * LONGEST if pieces and pieces[-1].asks else _EXCERPT
@@ -221,7 +225,12 @@ def excerpt(messages: Sequence[BaseMessage], number: int) -> Excerpt | None:
     return Excerpt(begin, end, pieces[-1].asks)
 
 
-def shown_excerpt(messages: Sequence[BaseMessage], number: int, query: Collection[str]) -> Excerpt:
+def shown_excerpt(
+    messages: Sequence[BaseMessage],
+    number: int,
+    query: Collection[str],
+    cut: Sequence[Passage] = (),
+) -> Excerpt:
     """Return the excerpt that shows a passage.
 
     A passage that the log has in other words, as without encoded data, is shown by what says most
@@ -231,9 +240,9 @@ def shown_excerpt(messages: Sequence[BaseMessage], number: int, query: Collectio
     >>> shown_excerpt([AIMessage("", tool_calls=calls)], 0, {"port"})
     Excerpt(begin=0, end=47, asks=False)
     """
-    if part := excerpt(messages, number):
+    if part := excerpt(messages, number, cut):
         return part
-    found = passages(messages)[number : number + 1]
+    found = (cut or passages(messages))[number : number + 1]
     if not found:
         return best_excerpt(messages, query)
     log, ends, at = log_text(messages), [place.end for place in offsets(messages)], found[0].message

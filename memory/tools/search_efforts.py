@@ -23,7 +23,7 @@ _log = logging.getLogger("ebbtide.embeddings")
 
 _QUERY_SHOWN = 500  # characters of the query that the result repeats: a model may paste a page
 _MOST = 20  # results that a model can request: more would not fit the budget
-_PASSAGES = 200  # passages that are read: all that a search finds
+_PASSAGES = 1_000  # more than a search finds
 _UNMATCHED = 20  # words that are named as said by nobody
 _WORD_SHOWN = 80  # characters of such a word: encoded data, and Chinese without commas, are one
 _READ = 4_000  # characters of a phrasing whose words are looked for: a pasted page has thousands
@@ -139,8 +139,8 @@ def _unmatched(work: Turn, phrasings: Sequence[str], when: When, hits: Sequence[
     """Return the words of the phrasings that nothing says, as they are written there."""
     texts = [undated(query, when.today)[:_READ] for query in phrasings]
     terms = list(dict.fromkeys(term for text in texts for term in query_terms(text)))
-    absent = unsaid(work.view.past, terms)
-    absent = absent.difference(*(hit.said for hit in hits))
+    said = frozenset[str]().union(*(hit.said for hit in hits))
+    absent = unsaid(work.view.past, [term for term in terms if term not in said])
     words = dict.fromkeys(word for text in texts for word in unsaid_words(text, absent))
     shown = [*words][:_UNMATCHED]
     return [one if len(one) <= _WORD_SHOWN else f"{one[:_WORD_SHOWN]}…" for one in shown]

@@ -45,6 +45,9 @@ _BUDGET = 1_200
 _NEAR = 0.3
 """Share of the best score that a passage must have which only stands beside what matches."""
 
+_READ = 60
+"""Passages whose turns are read, six for each result: with 200 no more evidence is found."""
+
 _WHOLE = 3 * LONGEST
 """Characters of an excerpt that is shown whole; passages of very large results are longer."""
 
@@ -105,13 +108,11 @@ class SearchResults:
 
         The best passage of each turn comes first, then what stands beside it, and further ones.
         """
-        self._records = turns_of(self._work.view.past, hits)
-        running = self._work.view.running
+        running, competing = self._work.view.running, [hit for hit in hits if hit.newest_with]
+        found = [hit for hit in hits if not hit.newest_with][:_READ]
+        self._records = turns_of(self._work.view.past, [*found, *competing])
         self._records |= {(None, running.number): running}
-        competing = [hit for hit in hits if hit.newest_with]
-        found = self._literal_first(
-            map(self._in_span, (hit for hit in hits if not hit.newest_with))
-        )
+        found = self._literal_first(map(self._in_span, found))
         least = _NEAR * max((hit.score for hit in found), default=0.0)
         found = [
             hit for hit in found if self._is_shown(hit) and (not hit.near or hit.score >= least)
@@ -243,7 +244,7 @@ class SearchResults:
             return False
         if hit.passage is None:
             return True
-        part = shown_excerpt(turn.messages, hit.passage, self._terms)
+        part = shown_excerpt(turn.messages, hit.passage, self._terms, self._pieces(hit))
         if part.end - part.begin > _WHOLE:
             part = best_excerpt(turn.messages, self._terms, part.begin, part.end)
         return self._add_range(
