@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
-from sqlalchemy import func, select
+from sqlalchemy import bindparam, func, select
 from sqlalchemy.util import memoized_property
 
 from ..turn import Session
@@ -24,10 +24,17 @@ Heading: TypeAlias = tuple[int, str, int]
 _LAST_ID = 2**63 - 1
 
 _NEWEST = (
-    select(sessions, *TIP_PLACE)
+    select(sessions, users.c.name.label("user"), *TIP_PLACE)
+    .join(users, users.c.id == sessions.c.owner)
     .join(turns, turns.c.id == sessions.c.newest)
     .join(runs, runs.c.id == turns.c.run)
     .where(~sessions.c.hidden, any_of(sessions.c.id, "ids"))
+)
+_USER = (
+    select(users.c.id, func.sum(sessions.c.turns).label("total"))
+    .join(sessions, sessions.c.owner == users.c.id)
+    .where(users.c.name == bindparam("name"))
+    .group_by(users.c.id)
 )
 _HEADINGS = CHANGES.add_columns(changes.c.at)
 _CHANGES = select(
@@ -71,26 +78,16 @@ class Branches:
         self.read: list[Branch | None] = [None]
         self.others: Sequence[tuple[int, int]] = ()
         self._looked_for = {*past.sessions}
-        self._name = ""
         self._seen = {part.run: (0, part.last, past.until) for part in past.segments}
         self._concluded: dict[Place, int] = {}
         if session and not session.anonymous:
-            self._widen(session.user)
-
-    def _widen(self, name: str) -> None:
-        with self.past.connect() as connection:
-            query = select(users.c.id).where(users.c.name == name)
-            self.user = self.user or connection.execute(query).scalar() or 0
-            count = select(func.coalesce(func.sum(sessions.c.turns), 0))
-            of_user = count.where(sessions.c.owner == self.user)
-            self.total = max(1, connection.execute(of_user).scalar_one()) if self.user else 0
-        self._name = name
-        ends = sorted(map(passages_of, self._looked_for))
-        firsts = [0, *(last + 1 for _, last in ends)]
-        lasts = [*(first - 1 for first, _ in ends), _LAST_ID]
-        if self.user:
-            gaps = zip(firsts, lasts, strict=True)
-            self.others = [(first, last) for first, last in gaps if first < last]
+            for row in past.rows(_USER, name=session.user):
+                self.user, self.total = row.id, row.total
+                ends = sorted(map(passages_of, self._looked_for))
+                firsts = [0, *(last + 1 for _, last in ends)]
+                lasts = [*(first - 1 for first, _ in ends), _LAST_ID]
+                gaps = zip(firsts, lasts, strict=True)
+                self.others = [(first, last) for first, last in gaps if first < last]
 
     @property
     def ranges(self) -> tuple[tuple[int, int], ...]:
@@ -120,7 +117,7 @@ class Branches:
             return
         self._looked_for.update(new)
         for row in self.past.rows(_NEWEST, ids=[*new]):
-            branch = Branch(Session(self._name, row.thread, row.namespace), row, self.past)
+            branch = Branch(Session(row.user, row.thread, row.namespace), row, self.past)
             for part in branch.segments:
                 if part.session == row.id:
                     self._seen[part.run] = len(self.read), part.last, row.turn

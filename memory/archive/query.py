@@ -1,7 +1,7 @@
 """A query: its rare terms, the texts that say them, its dates; and what a message points at."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from heapq import nlargest
@@ -363,15 +363,23 @@ def of_dates(branches: Branches, query: str, when: When, *, weak: bool) -> tuple
         bounds = {"since": max(since, when.since), "until": min(until, when.until or until)}
         rows = branches.past.rows(_OF_DAYS, **bounds, **_searched(branches))
         branches.read_those_of(row.id for row in rows)
-        for number, row in branches.seen(rows):
-            effort, branch = next(iter(json.loads(row.efforts)), None), branches.read[number]
-            if branch and effort and not branches.concluded([(number, effort)]):
-                effort = None
-            for place, (_, user, _) in enumerate(unpack_layout(row.passages)):
-                one = Found(effort, row.turn, 1.0, passage=place, user=user, weak=weak)
-                one = replace(one, at=row.at, branch=branch, id=passage_id(row.id, place))
-                hits.append(one)
+        for at, row in branches.seen(rows):
+            said = passages_of_turn(branches, at, row)
+            hits += [replace(hit, score=1.0, weak=weak) for hit, _ in said]
     return tuple(hits)
+
+
+def passages_of_turn(branches: Branches, at: int, row: Any) -> Iterator[tuple[Found, bool]]:
+    """Yield the passages of a turn of branch `at`, each with whether it only asks.
+
+    An effort that is open in another session is none.
+    """
+    branch, efforts = branches.read[at], json.loads(row.efforts)
+    known = branches.concluded((at, name) for name in efforts)
+    name = next((one for one in efforts if not branch or (at, one) in known), None)
+    for place, (_, user, asks) in enumerate(unpack_layout(row.passages)):
+        found = Found(name, row.turn, 0.0, passage=place, user=user, at=row.at, branch=branch)
+        yield replace(found, id=passage_id(row.id, place)), asks
 
 
 def turns_of(past: Past, hits: Sequence[Found]) -> dict[tuple[Branch | None, int], StoredTurn]:

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import nlargest
-from itertools import chain, repeat
+from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
@@ -34,7 +34,7 @@ from ..serialised import clean
 from ..turn import Session
 from .branches import Branches, Heading, Place
 from .database import again_if_lost
-from .index import SPEAKER, any_of, unpack_layout
+from .index import SPEAKER, any_of
 from .load import AMBIENT, Past
 from .query import (
     WEAK,
@@ -46,11 +46,12 @@ from .query import (
     in_turns,
     of_dates,
     passages_in,
+    passages_of_turn,
     rarest,
     said_in,
     strongest,
 )
-from .schema import PASSAGE_BITS, TURN_BITS, members, passage_id, turns, vectors
+from .schema import PASSAGE_BITS, TURN_BITS, members, turns, vectors
 from .vectors import MOST, Nearness, cosines, nearest
 
 T = TypeVar("T")
@@ -533,16 +534,14 @@ def _hits(query: _Query, ranking: _Ranking) -> tuple[Found, ...]:
     Those that say little of the query are weak, and left out where others say enough.
     """
     passages, topics, scores = ranking.passages, ranking.topics, ranking.scores
-    newest_first = sorted(
-        range(len(ranking.ids)), key=lambda row: (ranking.times[row], passages.turns[row])
-    )
-    ordered = [(0,)] * len(newest_first)
-    for rank, row in enumerate(reversed(newest_first)):
-        ordered[row] = (rank,)
-    rows = _best(scores.passages, ordered, ranking.ids)
+    dates = [*zip(ranking.times, passages.turns, strict=True)]
+    newest_first = sorted(range(len(dates)), key=dates.__getitem__, reverse=True)
+    # A passage has a row for each effort of its turn.
+    rows = _best(scores.passages, newest_first, ranking.ids.__getitem__)
     ambient = _terms_of_ambient(passages, rows)
     terms = [frozenset(says) for says in topics.says]
-    unplaced = {row: ranking.places[row] for row in _best(scores.topics, repeat(()))}
+    topic_rows = range(len(ranking.places))
+    unplaced = {row: ranking.places[row] for row in _best(scores.topics, topic_rows, int)}
     in_rows = {ranking.places[passages.topics[row]] for row in rows if passages.topics[row] >= 0}
     concluded = query.branches.concluded(in_rows)
     most = max(query.branches.total // 2, few(query.branches.total))
@@ -579,13 +578,15 @@ def _hits(query: _Query, ranking: _Ranking) -> tuple[Found, ...]:
             branch = query.branches.read[effort[0]]
             hit = Found(effort[1], turn, scores.topics[row], terms[row], weak=weak)
             hits.append(replace(hit, at=time, branch=branch, id=number))
-    clear, doubtful = ([hit for hit in hits if hit.weak == one] for one in (False, True))
-    for part in (clear, doubtful):
-        part.sort(key=_age, reverse=True)
-        part.sort(key=lambda hit: -hit.score)
-    is_hint = ranking.telling is not None or clear
-    best = [*clear, *(doubtful[:WEAK] if is_hint else doubtful)]
-    return (*best, *(_competing(query, best) if query.branches.session else ()))
+    hits.sort(key=_age, reverse=True)
+    hits.sort(key=lambda hit: (hit.weak, -hit.score))
+    clear = sum(not hit.weak for hit in hits)
+    if clear or ranking.telling is not None:
+        hits = hits[: clear + WEAK]
+    top = next((hit for hit in hits if hit.passage is not None and not hit.near), None)
+    if top and query.branches.session:
+        hits += _competing(query, top, usable)
+    return tuple(hits)
 
 
 def _age(hit: Found) -> tuple[str, str, int, str]:
@@ -594,38 +595,23 @@ def _age(hit: Found) -> tuple[str, str, int, str]:
     return hit.at, thread, hit.turn, hit.effort or ""
 
 
-def _competing(query: _Query, best: Sequence[Found]) -> Iterator[Found]:
+def _competing(query: _Query, top: Found, usable: Collection[str]) -> Iterator[Found]:
     """Yield passages that may say the same as the best one of another time, the newest first.
 
-    They have all rare terms of the query that it has, or all but one of three and more.
+    They are of the same side, and have all rare terms of the query that it has, or all but one of
+    three and more.
     """
-    top = next((hit for hit in best if hit.passage is not None and not hit.near), None)
-    most = max(few(query.branches.total), query.branches.total // 2)
-    shared = tuple(
-        term
-        for term in (query.telling if top else ())
-        if top and top.id in query.passages[term] and len(query.turns[term]) <= most
-    )
-    if not (top and shared):
-        return
+    rare = query.telling.intersection(usable)
+    shared = tuple(term for term in rare if top.id in query.passages[term])
     counts = Counter(chain.from_iterable(query.passages[term] for term in shared))
     least = len(shared) - (len(shared) >= _SEVERAL)
-    ids = sorted((at for at, count in counts.items() if count >= least), reverse=True)
-    numbers = [*dict.fromkeys(number >> PASSAGE_BITS for number in ids if number != top.id)]
-    times = query.branches.past.rows(_TIMES, ids=numbers[:_DATED_READ]) if numbers else ()
+    known = {number >> PASSAGE_BITS for number, count in counts.items() if count >= least}
+    times = query.branches.past.rows(_TIMES, ids=sorted(known, reverse=True)[:_DATED_READ])
     newest = sorted(times, key=lambda row: (row.at, row.id), reverse=True)[:_COMPETING]
-    rows = {
-        row.id: (at, row) for at, row in _visible(query, [row.id for row in newest], _COMPETING)
-    }
-    for number, (at, row) in ((n.id, rows[n.id]) for n in newest if n.id in rows):
-        efforts, branch = json.loads(row.efforts), query.branches.read[at]
-        known = query.branches.concluded((at, name) for name in efforts) if branch else ()
-        name = next((one for one in efforts if not branch or (at, one) in known), None)
-        for place, (_, user, asks) in enumerate(unpack_layout(row.passages)):
-            passage = passage_id(number, place)
-            if counts[passage] >= least and passage != top.id and not asks and user == top.user:
-                found = Found(name, row.turn, 0.0, frozenset(shared), place, user=user)
-                yield replace(found, at=row.at, branch=branch, id=passage, newest_with=shared)
+    for at, row in _visible(query, [row.id for row in newest], _COMPETING):
+        for hit, asks in passages_of_turn(query.branches, at, row):
+            if counts[hit.id] >= least and hit.id != top.id and hit.user == top.user and not asks:
+                yield replace(hit, said=frozenset(shared), newest_with=shared)
 
 
 def _says_any(said: Collection[str], terms: frozenset[str] | None) -> bool:
@@ -633,17 +619,10 @@ def _says_any(said: Collection[str], terms: frozenset[str] | None) -> bool:
     return terms is None or not terms.isdisjoint(said)
 
 
-def _best(
-    scores: Sequence[float], order: Iterable[tuple[int, ...]], ids: Sequence[int] = ()
-) -> list[int]:
-    """Return the rows with the highest scores above 0, equal ones in this order.
-
-    Rows with the same of these `ids` count once: a passage has one for each effort of its turn.
-    """
-    keys = zip(scores, order, range(len(scores)), strict=False)
-    found = sorted((-points, rank, row) for points, rank, row in keys if points > 0)
-    rows = [row for _, _, row in found]
-    return first_distinct(rows, _MOST, ids.__getitem__ if ids else int)
+def _best(scores: Sequence[float], order: Iterable[int], key: Callable[[int], int]) -> list[int]:
+    """Return the rows of the best distinct keys with a score above 0, equal ones in this order."""
+    rows = sorted((row for row in order if scores[row] > 0), key=lambda row: -scores[row])
+    return first_distinct(rows, _MOST, key)
 
 
 def first_distinct(items: Sequence[T], limit: int, key: Callable[[T], object]) -> list[T]:
