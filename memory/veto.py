@@ -80,16 +80,6 @@ def differ(text: str, other_text: str) -> bool:
     return in_place and rest == other_rest
 
 
-def values(text: str) -> frozenset[str]:
-    """Return the numbers, names and identifiers of a text, and what it negates.
-
-    >>> sorted(values("The port is not 8080, says Ann.")), values("The port is open.")
-    (['8080', 'ann', 'not 8080'], frozenset())
-    """
-    marks, negated, _ = _claim(text)
-    return frozenset([*marks, *(f"not {term}" for term in negated)])
-
-
 @lru_cache(maxsize=8_000)  # 5 MB: each text is compared with many others
 def claim(text: str) -> tuple[tuple[str, ...], ...]:
     """Return numbers, units and names, what is negated, and all words that claim something.

@@ -28,29 +28,6 @@ class Finding:
     fatal: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Elsewhere:
-    """A concluded effort of another session of the same user, or a fact of any.
-
-    Attributes:
-        session: The session.
-        effort: The effort on the newest branch, or the fact as one.
-        tip: The turn that concluded the effort or said the fact.
-        at: The time of that turn.
-        score: Its rank.
-        said: Terms of the query that it contains.
-        weak: Whether it contains little of the query.
-    """
-
-    session: Session
-    effort: Effort
-    tip: Tip
-    at: str
-    score: float = 0.0
-    said: frozenset[str] = frozenset()
-    weak: bool = False
-
-
 class Archive(Protocol):
     """Stores the turns of many sessions, each exactly once, on branches, until they are erased."""
 

@@ -146,6 +146,11 @@ class Found:
     newest_with: tuple[str, ...] = ()
 
     @property
+    def is_said(self) -> bool:
+        """Whether a passage itself says enough of the query."""
+        return self.passage is not None and not self.near and not self.weak
+
+    @property
     def place(self) -> tuple[Branch | None, int, int | None]:
         """Its branch, turn and number."""
         return self.branch, self.turn, self.passage

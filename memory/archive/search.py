@@ -583,7 +583,7 @@ def _hits(query: _Query, ranking: _Ranking) -> tuple[Found, ...]:
     clear = sum(not hit.weak for hit in hits)
     if clear or ranking.telling is not None:
         hits = hits[: clear + WEAK]
-    top = next((hit for hit in hits if hit.passage is not None and not hit.near), None)
+    top = next((hit for hit in hits if hit.is_said), None)
     if top and query.branches.session:
         hits += _competing(query, top, usable)
     return tuple(hits)

@@ -1,14 +1,13 @@
 """Search the facts and rules of a user's state blocks, whose words no turn need say."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
-from operator import itemgetter
 
-from ..archive.protocol import Elsewhere
 from ..archive.query import Found
 from ..dates import When, undated
-from ..facts import BASE, Fact
+from ..facts import Fact
 from ..names import session_name
 from ..running_turn import Turn
 from ..search.terms import indexed, query_terms, tells
@@ -23,9 +22,28 @@ _LONGEST = 2_000  # characters of a fact: a longer one has no room in a result
 _CACHED = 5_000  # facts whose terms are cached: 5 MB when full
 
 
+@dataclass(frozen=True, slots=True)
+class FactHit:
+    """A fact or a rule, the share of a phrasing's terms that it says, and these terms."""
+
+    fact: Fact
+    score: float
+    said: frozenset[str]
+
+    @property
+    def weak(self) -> bool:
+        """Whether it says little of the query."""
+        return self.score <= _ENOUGH
+
+    @property
+    def at(self) -> str:
+        """When it was said."""
+        return self.fact.at
+
+
 def fact_hits(
     work: Turn, phrasings: Sequence[str], when: When, hits: Sequence[Found]
-) -> list[Elsewhere]:
+) -> list[FactHit]:
     """Return the facts and rules of the user that say enough of a phrasing, the best first.
 
     Faded ones and those that left their block are found too. A fact is left out if `hits` have its
@@ -39,24 +57,17 @@ def fact_hits(
     for hit in hits:
         place = hit.branch.session if hit.branch else view.session, hit.turn
         in_turns[place] = in_turns.get(place, frozenset()) | hit.said
-    found: list[tuple[float, str, Fact, frozenset[str]]] = []
-    for fact in view.archive.facts(view.session.user).values():
-        share, said = _matched(fact, wanted)
-        is_new = not said <= in_turns.get((fact.session, fact.tip.turn), frozenset())
-        if share >= _ENOUGH and is_new and when.includes(fact.at):
-            found.append((share, fact.at, fact, said))
-    others = any(not hit.weak for hit in hits)
-    is_clear = others or any(share > _ENOUGH for share, *_ in found)
-    ordered = sorted(found, key=itemgetter(0, 1), reverse=True)
-    enough = (one for one in ordered if one[0] > _ENOUGH or not is_clear)
-    shown = islice((one for one in enough if _is_seen(view, one[2])), _MOST)
-    return [_hit(fact, said, share) for share, _, fact, said in shown]
-
-
-def _hit(fact: Fact, said: frozenset[str], share: float) -> Elsewhere:
-    """Return a fact as a result."""
-    effort, weak = fact.effort(BASE[fact.field]), share <= _ENOUGH
-    return Elsewhere(fact.session, effort, fact.tip, fact.at, share, said, weak=weak)
+    facts = view.archive.facts(view.session.user).values()
+    found = [
+        hit
+        for hit in (FactHit(fact, *_matched(fact, wanted)) for fact in facts)
+        if hit.score >= _ENOUGH and when.includes(hit.at)
+        if not hit.said <= in_turns.get((hit.fact.session, hit.fact.tip.turn), frozenset())
+    ]
+    found.sort(key=lambda hit: (hit.score, hit.at), reverse=True)
+    is_clear = not (all(hit.weak for hit in hits) and all(hit.weak for hit in found))
+    enough = (hit for hit in found if not (hit.weak and is_clear))
+    return [*islice((hit for hit in enough if _is_seen(view, hit.fact)), _MOST)]
 
 
 def _matched(fact: Fact, wanted: Sequence[frozenset[str]]) -> tuple[float, frozenset[str]]:

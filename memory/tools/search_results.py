@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 from cachetools import LRUCache, cached
 
 from ..archive.branches import Branch
-from ..archive.protocol import Elsewhere
 from ..archive.query import Found, turns_of
 from ..archive.search import first_distinct
 from ..context.budget import high_water
@@ -29,11 +28,12 @@ from ..search.terms import indexed, query_terms, unsaid_words
 from ..spans import kept
 from ..tokens import fit
 from ..transcript import excerpted, log_text, offsets, speakers
-from ..turn import StoredTurn, Tip
-from ..veto import values
+from ..turn import StoredTurn
+from ..veto import claim
 from .read_log import DEFAULT_LIMIT
+from .search_facts import FactHit
 
-Hit: TypeAlias = Found | Elsewhere
+Hit: TypeAlias = Found | FactHit
 """What a search finds: what was said, or a fact."""
 
 _Key: TypeAlias = tuple[Branch | None, str | int]
@@ -62,15 +62,12 @@ _APART = 3
 
 @dataclass(slots=True)
 class _Range:
-    """Characters of a turn that are shown; `score` is of the best passage in them."""
+    """Characters of a turn that are shown; `best` is the best passage in them."""
 
     turn: StoredTurn
     begin: int
     end: int
-    score: float
-    weak: bool = False
-    branch: Branch | None = None
-    newest_with: tuple[str, ...] = ()
+    best: Found
 
     @property
     def text(self) -> str:
@@ -78,10 +75,9 @@ class _Range:
 
     @property
     def quote(self) -> Recalled:
-        session = session_name(self.branch.session) if self.branch else ""
-        tip = self.turn.id if self.branch else ""
-        score = round(self.score, 2)
-        return Recalled(self.turn.number, self.begin, self.end, session, tip, score=score)
+        branch, score = self.best.branch, round(self.best.score, 2)
+        of = (session_name(branch.session), self.turn.id) if branch else ("", "")
+        return Recalled(self.turn.number, self.begin, self.end, *of, score=score)
 
 
 class SearchResults:
@@ -102,7 +98,7 @@ class SearchResults:
         self._summaries: dict[_Key, tuple[dict[str, Any], Recalled]] = {}
 
     def filled(
-        self, hits: Sequence[Found], facts: Sequence[Elsewhere], limit: int
+        self, hits: Sequence[Found], facts: Sequence[FactHit], limit: int
     ) -> tuple[list[Mapping[str, Any]], list[Recalled], set[Any]]:
         """Return the results, the quoted ranges in their order, and how many turns are shown.
 
@@ -121,7 +117,7 @@ class SearchResults:
         efforts = self._efforts({*map(_key, found)})
         self._summarise(found, efforts)
         for hit in _with_facts(found, facts):
-            if isinstance(hit, Elsewhere):
+            if isinstance(hit, FactHit):
                 self._add_fact(hit)
             elif not (self._add(hit, efforts.get(_key(hit))) and self._add_answer(hit)):
                 break
@@ -132,66 +128,53 @@ class SearchResults:
 
         It has a value in a sentence with the terms that the best passage does not have.
         """
-        best = next((hit for hit in found if hit.passage is not None and not hit.near), None)
-        if best is None or not competing:
-            return [*found]
-        known, terms = values(self._text(best)), frozenset(competing[0].newest_with)
-        for hit in competing:
-            is_newer = (hit.at, hit.turn) > (best.at, best.turn)
-            if hit.id == best.id or not self._is_shown(hit) or not self._says_other(hit, known):
-                continue
-            newest = hit if is_newer else replace(best, newest_with=hit.newest_with)
-            same = next((one for one in found if one.place == newest.place), newest)
-            words = tuple(unsaid_words("\n".join(self._phrasings), terms))
-            first = replace(same, newest_with=words, score=best.score, weak=best.weak)
-            return [first, *(one for one in found if one.place != first.place)]
+        best = next((hit for hit in found if hit.is_said), None)
+        known = _values(self._text(best)) if best and competing else frozenset()
+        for hit in competing if best else ():
+            says_other = any(
+                not sentence.lstrip().startswith(">")
+                and not frozenset(indexed(sentence)).isdisjoint(hit.newest_with)
+                and _values(sentence) - known
+                for sentence in _SENTENCES.split(self._text(hit))
+            )
+            if best and hit.id != best.id and self._is_shown(hit) and says_other:
+                newest = max(best, hit, key=lambda one: (one.at, one.turn))
+                same = next((one for one in found if one.place == newest.place), newest)
+                words = unsaid_words("\n".join(self._phrasings), frozenset(hit.newest_with))
+                marked = tuple(dict.fromkeys(words))
+                first = replace(same, newest_with=marked, score=best.score, weak=False)
+                return [first, *(one for one in found if one.place != first.place)]
         return [*found]
-
-    def _says_other(self, hit: Found, known: frozenset[str]) -> bool:
-        """Tell whether a sentence of a passage with its terms has a value that is not known."""
-        sentences = _SENTENCES.split(self._text(hit))
-        return any(
-            not sentence.lstrip().startswith(">")
-            and not frozenset(indexed(sentence)).isdisjoint(hit.newest_with)
-            and values(sentence) - known
-            for sentence in sentences
-        )
 
     def _summarise(self, found: Sequence[Found], efforts: Mapping[_Key, Effort]) -> None:
         """Choose the results that have a summary: the best concluded one that is out of the prompt.
 
         Others have one only if no passage of theirs is found.
         """
-        state, with_passage = (
-            self._work.efforts,
-            {_key(hit) for hit in found if hit.passage is not None},
-        )
+        shown = {*self._work.efforts.summaries, *self._work.efforts.expanded}
+        with_passage = {_key(hit) for hit in found if hit.passage is not None}
         for key in dict.fromkeys(map(_key, found)):
             effort = efforts.get(key)
             if effort and effort.status == "concluded" and effort.summary:
                 name = qualified(key[0].session, effort.id) if key[0] else effort.id
-                is_out = name not in state.summaries and name not in state.expanded
-                if is_out and (not self._with_summary or key not in with_passage):
+                if name not in shown and (not self._with_summary or key not in with_passage):
                     self._with_summary.add(key)
 
     def _efforts(self, keys: Iterable[_Key]) -> dict[_Key, Effort]:
-        named = [key for key in keys if isinstance(key[1], str)]
-        own = {effort.id: effort for effort in self._work.known([str(name) for _, name in named])}
-        found: dict[_Key, Effort] = {}
-        for branch, name in named:
-            if branch is None:
-                effort = own.get(str(name))
-            else:
-                effort = next(iter(branch.past.efforts_named([str(name)])), None)
-            if effort:
-                found[branch, name] = effort
-        return found
+        names: dict[Branch | None, list[str]] = {}
+        for branch, name in keys:
+            names.setdefault(branch, []).extend([name] if isinstance(name, str) else [])
+        return {
+            (branch, effort.id): effort
+            for branch, named in names.items()
+            for effort in (branch.past.efforts_named if branch else self._work.known)(named)
+        }
 
     def _literal_first(self, hits: Iterable[Found]) -> list[Found]:
         """Return the hits, each passage once for its effort, with what says it literally first."""
         own: dict[Any, Found] = {}
         for hit in hits:
-            turn = self._records.get((hit.branch, hit.turn))
+            turn = self._records.get(hit.place[:2])
             is_of_several = hit.user and turn is not None and kept(turn)  # its request is one
             effort = None if is_of_several else hit.effort
             own.setdefault((effort, *hit.place), hit)
@@ -212,7 +195,7 @@ class SearchResults:
 
     def _pieces(self, hit: Found) -> list[Passage]:
         """Return the passages of a turn, none if it was erased since."""
-        key = hit.branch, hit.turn
+        key = hit.place[:2]
         if key not in self._passages:
             stored = self._records.get(key)
             cut = _cached_passages if stored and stored.id else _passages
@@ -221,7 +204,7 @@ class SearchResults:
 
     def _in_span(self, hit: Found) -> Found:
         """Return a passage as one of the effort whose round it is; the request is of each."""
-        turn = self._records.get((hit.branch, hit.turn))
+        turn = self._records.get(hit.place[:2])
         rounds = kept(turn) if turn and hit.passage is not None else []
         if not turn or not rounds:
             return hit
@@ -232,14 +215,13 @@ class SearchResults:
         return replace(hit, effort=effort or None)
 
     def _is_shown(self, hit: Found) -> bool:
-        turn = self._records.get((hit.branch, hit.turn))
-        if turn is None:
-            return False
-        return self._when.includes(turn.at) if turn.id else not self._when.until
+        turn = self._records.get(hit.place[:2])
+        is_shown = self._when.includes(turn.at) if turn and turn.id else not self._when.until
+        return turn is not None and is_shown
 
     def _add(self, hit: Found, effort: Effort | None) -> bool:
         """Add a passage; return whether there was room for it."""
-        turn, key = self._records[hit.branch, hit.turn], _key(hit)
+        turn, key = self._records[hit.place[:2]], _key(hit)
         if key not in self._heads and not self._add_result(hit, effort):
             return False
         if hit.passage is None:
@@ -247,10 +229,7 @@ class SearchResults:
         part = shown_excerpt(turn.messages, hit.passage, self._terms, self._pieces(hit))
         if part.end - part.begin > _WHOLE:
             part = best_excerpt(turn.messages, self._terms, part.begin, part.end)
-        return self._add_range(
-            key,
-            _Range(turn, part.begin, part.end, hit.score, hit.weak, hit.branch, hit.newest_with),
-        )
+        return self._add_range(key, _Range(turn, part.begin, part.end, hit))
 
     def _add_answer(self, hit: Found) -> bool:
         """Add what was said after a question, which often answers it; return if there was room."""
@@ -259,8 +238,8 @@ class SearchResults:
         past = hit.branch.past if hit.branch else self._work.view.past
         for after in past.turns([hit.turn + 1]):
             if answer := excerpt(after.messages, 0):
-                one = _Range(after, answer.begin, answer.end, hit.score, hit.weak, hit.branch)
-                return self._add_range(_key(hit), one)
+                best = replace(hit, newest_with=())
+                return self._add_range(_key(hit), _Range(after, answer.begin, answer.end, best))
         return True
 
     def _add_result(self, hit: Found, effort: Effort | None) -> bool:
@@ -280,17 +259,15 @@ class SearchResults:
         self._heads[key] = head
         if branch and effort and key in self._with_summary:
             for turn in branch.past.turns([effort.turn]):
-                tip = Tip(turn.number, turn.id)
-                self._add_text(key, Elsewhere(branch.session, effort, tip, turn.at, weak=hit.weak))
+                of = session_name(branch.session), turn.id, effort.id
+                quote = Recalled(turn.number, 0, len(effort.summary), *of)
+                self._add_text(key, quote, effort.summary, replace(hit, at=turn.at))
         return True
 
-    def _add_text(self, key: _Key, of: Elsewhere) -> bool:
+    def _add_text(self, key: _Key, quote: Recalled, text: str, of: Hit) -> bool:
         """Add a summary of another session, or a fact, by reference; return if there was room."""
-        session, text = session_name(of.session), of.effort.summary
-        score = round(of.score, 2)
-        quote = Recalled(of.tip.turn, 0, len(text), session, of.tip.id, of.effort.id, score)
         day = local_day(of.at, self._when.zone) or UNDATED
-        passage = {"turn": of.tip.turn, "at": day, "text": text}
+        passage = {"turn": quote.turn, "at": day, "text": text}
         passage |= {"weak": True} if of.weak else {}
         fits = self._spend(self._work.run.count(compact(passage)))
         if fits:
@@ -311,7 +288,7 @@ class SearchResults:
         shown = [
             other
             for other in every
-            if (other.turn.number, other.branch) == (one.turn.number, one.branch)
+            if (other.turn.number, other.best.branch) == (one.turn.number, one.best.branch)
             if _is_one(*sorted((one, other), key=lambda each: each.begin))
         ]
         begin = min((other.begin for other in shown), default=one.begin)
@@ -331,17 +308,19 @@ class SearchResults:
             self._ranges.setdefault(key, []).append(one)
         return True
 
-    def _add_fact(self, fact: Elsewhere) -> None:
+    def _add_fact(self, hit: FactHit) -> None:
         """Add a fact or a rule."""
-        key = None, fact.effort.id
-        if self._add_text(key, fact):
-            self._heads[key] = {"id": fact.effort.id, "session": session_name(fact.session)}
+        fact, session = hit.fact, session_name(hit.fact.session)
+        of = session, fact.tip.id, fact.id, round(hit.score, 2)
+        quote = Recalled(fact.tip.turn, 0, len(fact.text), *of)
+        if self._add_text((None, fact.id), quote, fact.text, hit):
+            self._heads[None, fact.id] = {"id": fact.id, "session": session}
 
     def _written(self) -> tuple[list[Mapping[str, Any]], list[Recalled], set[Any]]:
         """Return the results as the model reads them, the quoted ranges, and the turns."""
         above, summarised = self._earlier()
         turns = {
-            (one.branch, one.turn.number) for ranges in self._ranges.values() for one in ranges
+            (one.best.branch, one.turn.number) for ranges in self._ranges.values() for one in ranges
         }
         hours = _hours(self._ranges.values(), self._when.zone)
         results: list[Mapping[str, Any]] = []
@@ -361,8 +340,8 @@ class SearchResults:
                 if _covered(one.quote, above):
                     passages.append({"turn": one.turn.number, "above": True})
                     continue
-                marks: dict[str, Any] = {"weak": True} if one.weak else {}
-                marks |= {"newest_with": [*one.newest_with]} if one.newest_with else {}
+                marks: dict[str, Any] = {"weak": True} if one.best.weak else {}
+                marks |= {"newest_with": [*words]} if (words := one.best.newest_with) else {}
                 around = self._around(one, hour=one.turn.number in hours)
                 passages.append({**around, "text": one.text, **marks})
                 quotes.append(one.quote)
@@ -379,8 +358,9 @@ class SearchResults:
             "at": local_day(one.turn.at, zone, hour=hour) or none,
             "speaker": speakers(messages, one.begin, one.end),
         }
-        reach = min(self._work.free, self._work.room // RESULT_SHARE, DEFAULT_LIMIT)
-        is_far = not one.branch and fit(log_text(messages), reach, self._work.run.count) < one.end
+        work = self._work
+        reach = min(work.free, work.room // RESULT_SHARE, DEFAULT_LIMIT)
+        is_far = not one.best.branch and fit(log_text(messages), reach, work.run.count) < one.end
         return around | ({"offset": one.begin} if is_far else {})
 
     def _earlier(self) -> tuple[list[Recalled], set[str]]:
@@ -427,6 +407,12 @@ _cached_passages = cached(
 )(_passages)
 
 
+def _values(text: str) -> frozenset[str]:
+    """Return the numbers and names of a text, and what it negates."""
+    marks, negated, _ = claim(text)
+    return frozenset([*marks, *(f"not {term}" for term in negated)])
+
+
 def _key(hit: Found) -> _Key:
     return hit.branch, hit.effort or hit.turn
 
@@ -458,7 +444,7 @@ def _hours(shown: Iterable[Sequence[_Range]], zone: str) -> set[int]:
     }
 
 
-def _with_facts(hits: Sequence[Found], facts: Sequence[Elsewhere]) -> list[Hit]:
+def _with_facts(hits: Sequence[Found], facts: Sequence[FactHit]) -> list[Hit]:
     """Return hits with facts among them, each after the last that has as many terms of the query.
 
     The scores of two searches cannot be compared, but the numbers of terms can.
