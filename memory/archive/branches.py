@@ -89,11 +89,6 @@ class Branches:
                 gaps = zip(firsts, lasts, strict=True)
                 self.others = [(first, last) for first, last in gaps if first < last]
 
-    @property
-    def ranges(self) -> tuple[tuple[int, int], ...]:
-        """The ranges of ids of passages in all sessions."""
-        return (*self.past.ranges, *self.others)
-
     def visible(self, query: Any, **parameters: Any) -> list[tuple[int, Any]]:
         """Return the rows of a query that a branch sees, each with the branch's number.
 

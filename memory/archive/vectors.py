@@ -261,7 +261,7 @@ def _searched(
     branches: Branches, table: sa.Table, meaning: QueryEmbedding, ids: Sequence[int] | None = None
 ) -> list[sa.ColumnElement[bool]]:
     """Return the conditions for vectors of a user and a model, in branches or of these ids."""
-    ranges = (table.c.id.between(*ids_of) for ids_of in branches.ranges)
+    ranges = (table.c.id.between(*ends) for ends in (*branches.past.ranges, *branches.others))
     chosen = sa.or_(*ranges) if ids is None else among(table.c.id, ids)
     return [table.c.owner == branches.user, table.c.model == meaning.model, chosen]
 

@@ -309,7 +309,6 @@ class SearchResults:
         return True
 
     def _add_fact(self, hit: FactHit) -> None:
-        """Add a fact or a rule."""
         fact, session = hit.fact, session_name(hit.fact.session)
         of = session, fact.tip.id, fact.id, round(hit.score, 2)
         quote = Recalled(fact.tip.turn, 0, len(fact.text), *of)
@@ -408,7 +407,6 @@ _cached_passages = cached(
 
 
 def _values(text: str) -> frozenset[str]:
-    """Return the numbers and names of a text, and what it negates."""
     marks, negated, _ = claim(text)
     return frozenset([*marks, *(f"not {term}" for term in negated)])
 

@@ -1,6 +1,6 @@
 """Search in the other sessions of a user: which efforts are found, in which order."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -17,12 +17,6 @@ def work(archive: Archive, session: Session, name: str, summary: str, day: int =
     """Begin a session, open an effort and conclude it on a day of January; return the tip."""
     tip = change(archive, session, START, opened(name, goal=""), day)
     return change(archive, session, tip, concluded(name, summary), day)
-
-
-def pets(archive: Archive, days: Iterable[int], summary: str = "The cat is grey.") -> None:
-    """Conclude an effort on each of these days, in a session named by the day."""
-    for day in days:
-        work(archive, Session("ann", f"t{day}"), "pet", summary, day)
 
 
 def change(archive: Archive, session: Session, tip: Tip, event: Event, day: int = 9) -> Tip:
@@ -50,60 +44,6 @@ def only(results: Sequence[Found]) -> Found:
     return one
 
 
-def test_an_effort_of_another_session_is_found(archive: Archive) -> None:
-    """It comes with its session and its turn, as it was left, with what it says of the query."""
-    work(archive, OTHER, "invoices", "Set a page break.")
-    tip = work(archive, Session("ann", "t3"), "auth-bug", SUMMARY)
-    change(archive, Session("ann", "t3"), tip, opened("next"))
-
-    one = only(elsewhere(archive, SESSION, "Which token was refreshed?", 5))
-
-    assert (thread(one), one.effort, one.turn) == ("t3", "auth-bug", tip.turn)
-    assert one.said == {"token", "refresh"}
-    assert one.score > 0
-
-
-@pytest.mark.parametrize(
-    ("query", "weak"),
-    [
-        ("refresh token", False),
-        ("tokens of a subway in Lisbon at night", True),
-        ("the subway fare that Axios-4 told", False),
-    ],
-)
-def test_what_says_little_of_a_query_is_weak(archive: Archive, query: str, *, weak: bool) -> None:
-    """Most of it, or a rare name, is enough."""
-    work(archive, OTHER, "auth-bug", f"{SUMMARY} It was axios-4.")
-
-    assert [one.weak for one in elsewhere(archive, SESSION, query, 5)] == [weak]
-
-
-def test_what_is_known_of_an_effort_counts(archive: Archive) -> None:
-    """Its id, goal, summary and keywords are searched, whatever the case or the ending."""
-    tip = change(archive, OTHER, START, opened("auth-bug"))
-    said = concluded("auth-bug", SUMMARY, goal="Log in again", keywords=["security"])
-    change(archive, OTHER, tip, said)
-    queries = ("AUTH-BUG", "interceptors", "the 401 errors", "security", "logging in again")
-
-    assert {query: found(archive, query) for query in queries} == {
-        query: ["t2/auth-bug"] for query in queries
-    }
-
-
-def test_what_was_said_is_found(archive: Archive) -> None:
-    """A turn of another session is found with its tip and its day, beside concluded efforts."""
-    tip = archive.commit(
-        OTHER, START, StoredTurn(1, (human("My cat is Minka."),), "2026-01-01")
-    ).tip
-    change(archive, OTHER, tip, concluded("auth-bug", SUMMARY))
-
-    one = only(elsewhere(archive, SESSION, "Minka", 5))
-
-    assert (thread(one), one.effort, one.turn, one.at) == ("t2", None, tip.turn, "2026-01-01")
-    assert one.said == {"minka"}
-    assert found(archive, "axios") == ["t2/auth-bug"]
-
-
 def test_what_was_said_on_an_old_branch_is_not_found(archive: Archive) -> None:
     """Of a session that was forked its newest branch is searched."""
     first = archive.commit(OTHER, START, StoredTurn(1, (human("Hello."),), "2026-01-01")).tip
@@ -120,15 +60,6 @@ def test_the_session_itself_is_left_out(archive: Archive) -> None:
     work(archive, Session("ann", "t1", "child"), "auth-child", SUMMARY)
 
     assert found(archive, "axios") == ["t1/auth-child"]
-
-
-def test_the_limit_is_kept(archive: Archive) -> None:
-    """At most so many are found, the best ones."""
-    pets(archive, range(2, 9))
-
-    assert [*map(thread, elsewhere(archive, SESSION, "cat", 2))] == ["t8", "t7"]
-    assert len(elsewhere(archive, SESSION, "cat", 20)) == 7
-    assert elsewhere(archive, SESSION, "cat", 0) == ()
 
 
 def test_what_is_open_is_not_found(archive: Archive) -> None:
@@ -224,18 +155,6 @@ def test_what_is_erased_is_not_found(archive: Archive) -> None:
     fresh = type(stale)("pet", "concluded", summary="A tabby.", turn=stale.turn)
     archive.resummarised(OTHER, tip, fresh)
     assert found(archive, "tabby") == ["t2/pet"]
-
-
-def test_what_one_passage_says_comes_first(archive: Archive) -> None:
-    """A turn that says all of the query in one place stands before one that does so far apart."""
-    rest = "Nothing else is said here at all. " * 60
-    apart, near = human(f"The zebra. {rest} The harbour."), human("The zebra harbour.")
-    archive.commit(Session("ann", "t2"), START, StoredTurn(1, (apart,), "2026-01-06T00:00:00Z"))
-    archive.commit(Session("ann", "t3"), START, StoredTurn(1, (near,), "2026-01-05T00:00:00Z"))
-
-    found = elsewhere(archive, SESSION, "zebra harbour", 5)
-
-    assert [*map(thread, found)] == ["t3", "t2"]
 
 
 def test_equals_have_an_order(archive: Archive) -> None:
