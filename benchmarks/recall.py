@@ -50,7 +50,7 @@ from locomo import Conversation, Question, Replay, add_options, load, replayed
 from made_up import exchange
 from report import argument_parser, percent, write
 
-from ebbtide import DiskArchive
+from ebbtide import DiskArchive, SqlArchive
 from ebbtide.graph.agent import choose_embedder
 from ebbtide.memory.archive.query import Found, pointing
 from ebbtide.memory.archive.search import find
@@ -83,26 +83,31 @@ _LITTLE, _MUCH = 1_000, 4_000
 
 @dataclass(frozen=True, slots=True)
 class ArchivedTalk:
-    """An archived conversation, and its turns as text."""
+    """An archived conversation, the model of its vectors, and its turns as text."""
 
-    archive: DiskArchive
+    archive: SqlArchive
     session: Session
     tip: Tip
+    embedder: Embedder | None = None
     logs: dict[int, str] = field(default_factory=dict)
 
-    def search(self, text: str, embedder: Embedder | None = None) -> tuple[Found, ...]:
+    def __post_init__(self) -> None:
+        """Make the vectors that are missing."""
+        if self.embedder:
+            self.archive.embed(self.session, self.embedder, self.tip.turn)
+
+    def search(self, text: str) -> tuple[Found, ...]:
         """Return the passages for a question, best first."""
-        meaning = embedder.meaning(text, Settings().semantic_floor) if embedder else None
+        floor = Settings().semantic_floor
+        meaning = self.embedder.meaning(text, floor) if self.embedder else None
         return find(self.archive.load(self.session, self.tip), text, _ALL, meaning)
 
-    def asked(
-        self, text: str, embedder: Embedder | None = None, also: Sequence[str] = ()
-    ) -> Mapping[str, Any]:
+    def asked(self, text: str, also: Sequence[str] = ()) -> Mapping[str, Any]:
         """Return the result of the tool `search_efforts`, called with a question."""
         state = Efforts(self.tip.turn, None, {}, {}, {})
         view, budget = view_at(self.archive, self.session, self.tip), Settings().context_budget
         fences = fences_of(self.archive, self.session, count)
-        run = Run(Settings(), count, fences, embedder=embedder)
+        run = Run(Settings(), count, fences, embedder=self.embedder)
         work = Turn(run, view, state, room=budget, free=budget)
         return dict(search_efforts(work, text, also=also)[1])
 
@@ -213,18 +218,16 @@ def by_full_text(
         yield from database.execute(sql, [match]) if match else ()
 
 
-def judged(
-    archived: ArchivedTalk, replay: Replay, question: Question, embedder: Embedder | None
-) -> dict[str, float]:
+def judged(archived: ArchivedTalk, replay: Replay, question: Question) -> dict[str, float]:
     """Return the share of the evidence that a search finds, by measure."""
-    passages = archived.search(question.text, embedder)
+    passages = archived.search(question.text)
     efforts = list(dict.fromkeys(passage.effort for passage in passages if passage.effort))
     turns = list(dict.fromkeys(part.turn for part in passages if part.passage is not None))
     places = [replay.places[key] for key in question.evidence]
     sessions, turn_numbers = {place.effort for place in places}, {place.turn for place in places}
     evidence = [(place.turn, place.text) for place in places]
     packed = _fitting(archived.excerpts(passages), _MUCH)
-    result = archived.asked(question.text, embedder)
+    result = archived.asked(question.text)
     given = [
         (passage["turn"], passage["text"])
         for one in result["results"]
@@ -284,12 +287,14 @@ def by_words(spoken: Sequence[tuple[int, str]], query: str) -> list[tuple[int, s
     return [spoken[at] for at in order if scores[at] > 0]
 
 
-def asked_rows(talks: Sequence[Any]) -> list[dict[str, str | float]]:
+def asked_rows(
+    talks: Sequence[Any], embedder: Embedder | None = None
+) -> list[dict[str, str | float]]:
     """Return a row for each kind of question about talks of several threads."""
     answers: list[dict[str, Any]] = []
     for number, talk in enumerate(talks, 1):
         with TemporaryDirectory() as folder, DiskArchive(folder, durable=False) as archive:
-            answers += _asked(archive, talk)
+            answers += _asked(archive, talk, embedder)
         print(f"{number} of {len(talks)} talks asked", flush=True)
     rows: list[dict[str, str | float]] = []
     for kind in [*dict.fromkeys(answer["kind"] for answer in answers), "all"]:
@@ -302,7 +307,7 @@ def asked_rows(talks: Sequence[Any]) -> list[dict[str, str | float]]:
     return rows
 
 
-def _asked(archive: DiskArchive, talk: Any) -> list[dict[str, Any]]:
+def _asked(archive: DiskArchive, talk: Any, embedder: Embedder | None) -> list[dict[str, Any]]:
     """Write the threads of a talk, ask its questions, and return what each way finds of each."""
     written: list[tuple[str, str, Sequence[str]]] = []
     for thread in talk["threads"]:
@@ -317,7 +322,8 @@ def _asked(archive: DiskArchive, talk: Any) -> list[dict[str, Any]]:
     # A quote stands in one turn alone, so that turns need no numbers here.
     spoken = [(0, text) for *_, texts in written for text in texts]
     threads = {
-        name: ArchivedTalk(archive, Session(talk["name"], name), tip) for name, tip in tips.items()
+        name: ArchivedTalk(archive, Session(talk["name"], name), tip, embedder)
+        for name, tip in tips.items()
     }
     results = [threads[one["asked_in"]].asked(one["question"]) for one in talk["questions"]]
     budget = round(fmean(count(compact(result)) for result in results))
@@ -392,29 +398,30 @@ def main() -> None:
     parser.add_argument("--asked", type=Path)
     parser.add_argument("--embeddings", choices=["minilm"])
     options = parser.parse_args()
+    embedder = choose_embedder(options.embeddings)
+    ending = f"_{options.embeddings}" if embedder else ""
     for talk, questions in zip(options.talk, options.questions, strict=True):
-        rows = _rows(read(talk), read(questions))
-        write(options.out, f"recall_{talk.stem}", "Is it still there? A long talk", rows)
+        rows = _rows(read(talk), read(questions), embedder)
+        write(options.out, f"recall_{talk.stem}{ending}", "Is it still there? A long talk", rows)
     if options.work:
-        rows = _rows(*work_of(options.work))
-        write(options.out, "recall_work", "Is it still there? Sessions of work", rows)
+        rows = _rows(*work_of(options.work), embedder)
+        write(options.out, f"recall_work{ending}", "Is it still there? Sessions of work", rows)
     if options.asked:
-        rows = asked_rows(yaml.safe_load(options.asked.read_text("utf-8"))["talks"])
-        write(options.out, "recall_asked", "Is it still there? Threads of one user", rows)
+        rows = asked_rows(yaml.safe_load(options.asked.read_text("utf-8"))["talks"], embedder)
+        write(options.out, f"recall_asked{ending}", "Is it still there? Threads of one user", rows)
     if options.data:
-        talks, embedder = (
-            load(options.data, options.conversations),
-            choose_embedder(options.embeddings),
-        )
+        talks = load(options.data, options.conversations)
         rows = [_row(talks, size, embedder) for size in (1, 2)]
-        name = f"recall_{options.embeddings}" if options.embeddings else "recall"
-        write(options.out, name, "Is it still there?", rows)
+        write(options.out, f"recall{ending}", "Is it still there?", rows)
 
 
-def _rows(lines: Sequence[Any], questions: Sequence[Any]) -> list[dict[str, str | float]]:
+def _rows(
+    lines: Sequence[Any], questions: Sequence[Any], embedder: Embedder | None
+) -> list[dict[str, str | float]]:
     with TemporaryDirectory() as folder, DiskArchive(folder, durable=False) as archive:
         session = Session("talk", "t")
-        archived = ArchivedTalk(archive, session, committed(archive, session, lines))
+        tip = committed(archive, session, lines)
+        archived = ArchivedTalk(archive, session, tip, embedder)
         return talked(archived, lines, questions)
 
 
@@ -425,12 +432,11 @@ def _row(
         archived_talks = []
         for talk in talks:
             replay = replayed(archive, talk, size)
-            if embedder:
-                archive.embed(replay.session, embedder, replay.tip.turn)
-            archived_talks.append((ArchivedTalk(archive, replay.session, replay.tip), replay))
+            archived = ArchivedTalk(archive, replay.session, replay.tip, embedder)
+            archived_talks.append((archived, replay))
             print(f"{talk.id}: {replay.tip.turn} turns replayed", flush=True)
         scores = [
-            judged(archived, replay, question, embedder)
+            judged(archived, replay, question)
             for archived, replay in archived_talks
             for question in replay.talk.questions
         ]

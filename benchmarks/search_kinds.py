@@ -2,6 +2,7 @@
 
 python benchmarks/search_kinds.py --out results
 python benchmarks/search_kinds.py --out results --missed 20
+python benchmarks/search_kinds.py --out results --embeddings minilm
 
 The turns and questions are `data/search_kinds.yaml`: work and talk in a dozen languages, written
 before the search was looked at. A question is answered if its turn is among the first five results
@@ -21,16 +22,13 @@ from typing import Any, TypeAlias
 
 import yaml
 from made_up import exchange
+from recall import ArchivedTalk
 from report import argument_parser, percent, write
 
 from ebbtide import DiskArchive
-from ebbtide.memory.efforts import Efforts
-from ebbtide.memory.running_turn import Run, Turn
-from ebbtide.memory.settings import Settings
-from ebbtide.memory.tokens import count
-from ebbtide.memory.tools.search_efforts import search_efforts
+from ebbtide.graph.agent import choose_embedder
+from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.memory.turn import Session, Tip
-from ebbtide.memory.view import fences_of, view_at
 
 _DATA = Path(__file__).parent / "data" / "search_kinds.yaml"
 _FIVE = 5
@@ -40,15 +38,12 @@ Way: TypeAlias = Callable[[str], Sequence[tuple[int, bool]]]
 """Returns the turns for a question, best first, each with whether it is a weak result."""
 
 
-def tool(archive: DiskArchive, session: Session, tip: Tip) -> Way:
+def tool(archive: DiskArchive, session: Session, tip: Tip, embedder: Embedder | None) -> Way:
     """Return the search of the tool `search_efforts`."""
+    talk = ArchivedTalk(archive, session, tip, embedder)
 
     def search(question: str) -> Sequence[tuple[int, bool]]:
-        state = Efforts(tip.turn, None, {}, {}, {})
-        run = Run(Settings(), count, fences_of(archive, session, count))
-        view, budget = view_at(archive, session, tip), Settings().context_budget
-        work = Turn(run, view, state, room=budget, free=budget)
-        _, answer, *_ = search_efforts(work, question)
+        answer = talk.asked(question)
         return [
             (passage["turn"], bool(passage.get("weak")))
             for result in answer["results"][:_FIVE]
@@ -83,7 +78,9 @@ def answered(way: Way, questions: Sequence[tuple[str, int]]) -> list[bool]:
 def main() -> None:
     """Ask all questions of each way to search, and write a row for each kind."""
     parser = argument_parser(__doc__, missed=0)
+    parser.add_argument("--embeddings", choices=["minilm"])
     options = parser.parse_args()
+    embedder = choose_embedder(options.embeddings)
     data: Mapping[str, Any] = yaml.safe_load(_DATA.read_text("utf-8"))
     numbers = {name: number for number, (name, *_) in enumerate(data["turns"], start=1)}
     kinds = {
@@ -96,7 +93,7 @@ def main() -> None:
             tip = archive.commit(session, tip, exchange(number, texts, "")).tip
         texts = ["\n".join(said) for _, *said in data["turns"]]
         ways = {
-            "Ebbtide": tool(archive, session, tip),
+            "Ebbtide": tool(archive, session, tip, embedder),
             "FTS5 unicode61": full_text(texts, "unicode61"),
             "FTS5 trigram": full_text(texts, "trigram"),
         }
@@ -110,9 +107,8 @@ def main() -> None:
             if not found
         ]
     print("\n".join(missed[: options.missed]))
-    write(
-        options.out, "search_kinds", "Search as people ask it: answered in the first five, %", rows
-    )
+    name = f"search_kinds_{options.embeddings}" if embedder else "search_kinds"
+    write(options.out, name, "Search as people ask it: answered in the first five, %", rows)
 
 
 def _rows(

@@ -8,7 +8,8 @@
 
 Made-up efforts have two turns each. Half of their words are from a vocabulary of 50,000 with Zipf's
 frequencies. A query is five words of one turn; "found first" is how often its effort comes first.
-CPU is the CPU time of a search, which other programs hardly influence. "archive / raw" is the size
+CPU is the CPU time of a search, which other programs hardly influence, and tool CPU that of the
+tool `search_efforts` with the same query, by words alone. "archive / raw" is the size
 of the database beside that of the texts, "index / raw" the size of the index of words.
 
 With --semantic each passage and each heading has a random vector of 384 numbers. The time to embed
@@ -32,6 +33,7 @@ from typing import Any
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from made_up import exchange, text
 from random_vectors import SIZE, fill, nearest_found
+from recall import ArchivedTalk
 from report import argument_parser, percent, spread, stored_bytes, timed, write
 
 from ebbtide import SqlArchive
@@ -99,7 +101,8 @@ def searched(
     """Return what a reopened archive takes to search a session."""
     with SqlArchive(place, durable=False) as archive:
         opening, _ = timed(lambda: archive.load(session).tip)
-        times, cpu_times, server_times, first = [], [], [], []
+        talk = ArchivedTalk(archive, session, written.tip)
+        times, cpu_times, tool_times, server_times, first = [], [], [], [], []
         for name, query in written.queries:
             meaning = embedder.meaning(query, Settings().semantic_floor) if embedder else None
             start, server_start = process_time(), server_time(archive)
@@ -110,9 +113,12 @@ def searched(
             )
             cpu_times.append((process_time() - start) * 1_000)
             server_times.append(server_time(archive) - server_start)
+            start = process_time()
+            talk.asked(query)
+            tool_times.append((process_time() - start) * 1_000)
             times.append(milliseconds)
             first.append(bool(results) and results[0].effort == name)
-    row = {**spread("search", times), **spread("CPU", cpu_times)}
+    row = {**spread("search", times), **spread("CPU", cpu_times), **spread("tool CPU", tool_times)}
     row |= spread("server CPU", server_times) if any(server_times) else {}
     row |= {"first search ms": round(times[0], 1), "open ms": round(opening, 1)}
     return {**row, "found first %": percent(first)}

@@ -146,7 +146,7 @@ def test_evidence_of_several_lines_is_found(
     with DiskArchive(tmp_path / "archive", durable=False) as archive:
         replay = locomo.replayed(archive, locomo.load(tmp_path / "talks.json")[0], 1)
         talked = recall.ArchivedTalk(archive, replay.session, replay.tip)
-        scores = recall.judged(talked, replay, replay.talk.questions[1], None)
+        scores = recall.judged(talked, replay, replay.talk.questions[1])
 
     assert (scores["1,000 tokens"], scores["as called"]) == (1.0, 1.0)
 
