@@ -67,14 +67,17 @@ class Fact:
         """By which the newer of two facts is told; those of one turn are equal."""
         return self.at, self.tip.turn
 
+    @property
+    def told(self) -> str:
+        """Its text, and since when it no longer holds."""
+        return f"{self.text} ({ENDED} since {day_of(self.lifted)})" if self.lifted else self.text
+
     def effort(self, importance: int) -> Effort:
         """Return it as what is surfaced of other sessions: a concluded effort of one turn."""
         return Effort(
             self.id,
             "concluded",
-            summary=f"{self.text} ({ENDED} since {day_of(self.lifted)})"
-            if self.lifted
-            else self.text,
+            summary=self.told,
             keywords=keywords_of(self.text),
             importance=importance,
             turn=self.tip.turn,

@@ -242,6 +242,9 @@ def _references(work: Turn, cache: KeywordCache) -> dict[str, tuple[ReferenceKin
         if tool := _TOOLS.get(event["type"]):
             found.setdefault(event["effort"], ("tool", [tool]))
     results = _results(work.view.running.messages) if said[1:] else {}
+    for effort in compared:  # a result has no summary that the context has
+        if effort.id in results and effort.summary not in results[effort.id]:
+            results[effort.id] += f"\n{effort.summary}"
     sought = results or in_context - {work.efforts.active}
     vocabulary = keywords_of(work, compared, cache) if sought else {}
     by_kind: dict[ReferenceKind, Mapping[str, Sequence[str]]] = {

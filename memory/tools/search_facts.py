@@ -1,16 +1,16 @@
 """Search the facts and rules of a user's state blocks, whose words no turn need say."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 
 from ..archive.query import Found
 from ..dates import When, undated
-from ..facts import Fact
+from ..facts import Fact, holding
 from ..names import session_name
 from ..running_turn import Turn
-from ..search.terms import indexed, query_terms, tells
+from ..search.terms import indexed, query_terms, tells, unsaid_words
 from ..turn import Session
 from ..view import ArchiveView
 
@@ -24,11 +24,15 @@ _CACHED = 5_000  # facts whose terms are cached: 5 MB when full
 
 @dataclass(frozen=True, slots=True)
 class FactHit:
-    """A fact or a rule, the share of a phrasing's terms that it says, and these terms."""
+    """A fact or a rule, the share of a phrasing's terms that it says, and these terms.
+
+    One that competes with other hits is the `newest_with` the words that both say.
+    """
 
     fact: Fact
     score: float
     said: frozenset[str]
+    newest_with: tuple[str, ...] = ()
 
     @property
     def weak(self) -> bool:
@@ -46,8 +50,9 @@ def fact_hits(
 ) -> list[FactHit]:
     """Return the facts and rules of the user that say enough of a phrasing, the best first.
 
-    Faded ones and those that left their block are found too. A fact is left out if `hits` have its
-    turn with the same terms of the query, a weak one if any other result is not weak.
+    Faded ones are found too, and before one that is replaced what holds in its place. A fact is
+    left out if `hits` have its turn with the same terms of the query, a weak one if any other
+    result is not weak.
     """
     view, words = work.view, [undated(text, when.today) for text in phrasings]
     wanted = [frozenset(terms) for text in words if (terms := query_terms(text))]
@@ -57,17 +62,25 @@ def fact_hits(
     for hit in hits:
         place = hit.branch.session if hit.branch else view.session, hit.turn
         in_turns[place] = in_turns.get(place, frozenset()) | hit.said
-    facts = view.archive.facts(view.session.user).values()
+    facts = view.archive.facts(view.session.user)
     found = [
         hit
-        for hit in (FactHit(fact, *_matched(fact, wanted)) for fact in facts)
+        for hit in (FactHit(fact, *_matched(fact, wanted)) for fact in facts.values())
         if hit.score >= _ENOUGH and when.includes(hit.at)
         if not hit.said <= in_turns.get((hit.fact.session, hit.fact.tip.turn), frozenset())
     ]
     found.sort(key=lambda hit: (hit.score, hit.at), reverse=True)
     is_clear = not (all(hit.weak for hit in hits) and all(hit.weak for hit in found))
-    enough = (hit for hit in found if not (hit.weak and is_clear))
-    return [*islice((hit for hit in enough if _is_seen(view, hit.fact)), _MOST)]
+    enough = [hit for hit in found if not (hit.weak and is_clear)]
+    in_force = holding(facts) if enough else {}
+    ordered: dict[str, FactHit] = {}
+    for one in enough:
+        newest = in_force.get(one.fact.id, one.fact)
+        if newest is not one.fact:
+            shared = dict.fromkeys(unsaid_words(newest.text, _terms(one.fact.text)))
+            ordered[newest.id] = replace(one, fact=newest, newest_with=(*shared,))
+        ordered.setdefault(one.fact.id, one)
+    return [*islice((hit for hit in ordered.values() if _is_seen(view, hit.fact)), _MOST)]
 
 
 def _matched(fact: Fact, wanted: Sequence[frozenset[str]]) -> tuple[float, frozenset[str]]:

@@ -261,14 +261,15 @@ class SearchResults:
             for turn in branch.past.turns([effort.turn]):
                 of = session_name(branch.session), turn.id, effort.id
                 quote = Recalled(turn.number, 0, len(effort.summary), *of)
-                self._add_text(key, quote, effort.summary, replace(hit, at=turn.at))
+                of_summary = replace(hit, at=turn.at, newest_with=())
+                self._add_text(key, quote, effort.summary, of_summary)
         return True
 
     def _add_text(self, key: _Key, quote: Recalled, text: str, of: Hit) -> bool:
         """Add a summary of another session, or a fact, by reference; return if there was room."""
         day = local_day(of.at, self._when.zone) or UNDATED
         passage = {"turn": quote.turn, "at": day, "text": text}
-        passage |= {"weak": True} if of.weak else {}
+        passage |= _marks(of)
         fits = self._spend(self._work.run.count(compact(passage)))
         if fits:
             self._summaries[key] = passage, quote
@@ -311,8 +312,8 @@ class SearchResults:
     def _add_fact(self, hit: FactHit) -> None:
         fact, session = hit.fact, session_name(hit.fact.session)
         of = session, fact.tip.id, fact.id, round(hit.score, 2)
-        quote = Recalled(fact.tip.turn, 0, len(fact.text), *of)
-        if self._add_text((None, fact.id), quote, fact.text, hit):
+        quote = Recalled(fact.tip.turn, 0, len(fact.told), *of)
+        if self._add_text((None, fact.id), quote, fact.told, hit):
             self._heads[None, fact.id] = {"id": fact.id, "session": session}
 
     def _written(self) -> tuple[list[Mapping[str, Any]], list[Recalled], set[Any]]:
@@ -339,10 +340,8 @@ class SearchResults:
                 if _covered(one.quote, above):
                     passages.append({"turn": one.turn.number, "above": True})
                     continue
-                marks: dict[str, Any] = {"weak": True} if one.best.weak else {}
-                marks |= {"newest_with": [*words]} if (words := one.best.newest_with) else {}
                 around = self._around(one, hour=one.turn.number in hours)
-                passages.append({**around, "text": one.text, **marks})
+                passages.append({**around, "text": one.text, **_marks(one.best)})
                 quotes.append(one.quote)
             if passages or head:  # for the passage of a turn there may have been no room
                 results.append({**head, "passages": passages})
@@ -404,6 +403,11 @@ _cached_passages = cached(
     lambda turn: (turn.id, turn.content, turn.status),
     CACHES,
 )(_passages)
+
+
+def _marks(hit: Hit) -> dict[str, Any]:
+    weak = {"weak": True} if hit.weak else {}
+    return weak | ({"newest_with": [*hit.newest_with]} if hit.newest_with else {})
 
 
 def _values(text: str) -> frozenset[str]:

@@ -40,7 +40,7 @@ def test_a_rule_is_revoked_in_another_session(tmp_path: Path) -> None:
 
 
 def test_a_fact_changes_twice(tmp_path: Path) -> None:
-    """The newest is surfaced with all before it; an open session learns each change."""
+    """The newest is surfaced with all before it, and found; an open session learns each change."""
     talk = agent_of(
         tmp_path,
         [
@@ -60,6 +60,11 @@ def test_a_fact_changes_twice(tmp_path: Path) -> None:
     assert first == [havn]
     assert second == [havn, f"works at Bergum as a cook; before: {havn}"]
     assert new == second[1:]
+    hits = [hit.passages[0] for hit in found(talk, "d", "works as a welder")]
+    assert [(one.text.split()[2], one.newest_with) for one in hits] == [
+        ("Bergum", ("works",)),
+        ("Nordlys", ()),
+    ]
 
 
 def test_a_rule_is_no_longer_in_force(tmp_path: Path) -> None:
