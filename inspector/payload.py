@@ -438,7 +438,7 @@ def search(  # noqa: PLR0913, PLR0917 (what the tool searches with)
         (one.get("session", ""), passage) for one in given["results"] for passage in one["passages"]
     ]
     results = []
-    for hit in found:
+    for hit in (one for one in found if not one.newest_with):
         text = _passage(turns[hit.branch, hit.turn], hit.passage, terms)
         name = session_name(hit.branch.session) if hit.branch else ""
         entry: dict[str, Any] = {"score": hit.score, "turn": hit.turn, "effort": hit.effort}

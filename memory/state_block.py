@@ -297,13 +297,18 @@ _SHORTEST = 4  # tokens that a field is cut to at least; if that is too much, fi
 def parsed(block: str) -> dict[str, str]:
     r"""Return the fields of a block; a line without a field continues the one before.
 
+    In a list, of facts or rules, only fields of the prompt begin: `flour: T65` is a line of it.
+
     >>> parsed("Goal: ship 1.2\nTechnical Anchors: port 8443\n  host db-1\nOwner: Ann")
     {'Goal': 'ship 1.2', 'Technical Anchors': 'port 8443\n  host db-1', 'Owner': 'Ann'}
     """
     fields: dict[str, list[str]] = {}
     name = ""
     for line in block.replace("\r\n", "\n").split("\n"):
-        if field := _FIELD_LINE.fullmatch(line):
+        field = _FIELD_LINE.fullmatch(line)
+        if field and not field["own"] and name in FIELDS[-2:]:  # a list
+            field = None
+        if field:
             # The fields of the prompt need no space after their colon; `http://` is no field.
             name = _CANONICAL[field["own"].lower()] if field["own"] else field["name"]
         fields.setdefault(name, []).append(field["text"] if field else line)

@@ -51,6 +51,14 @@ class Branch:
         own = Segment(row.run, row.id, row.place, row.turn)
         self.segments = [own] if row.ancestors == "[]" else self.past.segments
 
+    def __eq__(self, other: object) -> bool:
+        """Two searches find the same branch."""
+        return isinstance(other, Branch) and self._row.id == other._row.id
+
+    def __hash__(self) -> int:
+        """Return the hash of its session."""
+        return hash(self.session)
+
     @memoized_property
     def past(self) -> Past:
         """What the branch sees: a search seldom needs it."""

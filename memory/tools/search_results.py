@@ -343,7 +343,7 @@ class SearchResults:
                 around = self._around(one, hour=one.turn.number in hours)
                 passages.append({**around, "text": one.text, **_marks(one.best)})
                 quotes.append(one.quote)
-            if passages or head:  # for the passage of a turn there may have been no room
+            if passages or "id" in head:  # for those of a turn there may have been no room
                 results.append({**head, "passages": passages})
         return results, quotes, turns
 

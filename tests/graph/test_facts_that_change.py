@@ -69,7 +69,8 @@ def test_a_fact_changes_twice(tmp_path: Path) -> None:
 
 def test_a_rule_is_no_longer_in_force(tmp_path: Path) -> None:
     """An open session is told so once; later ones are told nothing, and search marks it."""
-    script = [block(Rules=DUTCH), block(Rules=f"no longer: {DUTCH}"), *["Yes."] * 3]
+    ending = block(Facts="flour: T65", Rules=f"answer gently\nno longer: {DUTCH}")
+    script = [block(Rules=DUTCH), ending, *["Yes."] * 3]
     talk = agent_of(tmp_path, script)
     talk.say("Graag Nederlands.", thread("mon"))
     talk.say("Any language will do.", thread("wed"))
@@ -81,6 +82,8 @@ def test_a_rule_is_no_longer_in_force(tmp_path: Path) -> None:
     assert thursday == []
     (hit,) = found(talk, "thu", DUTCH)
     assert hit.passages[0].text.startswith(f"{DUTCH} (no longer since 20")
+    remembered = {one.text for one in memories(talk.archive, "ann").list()}
+    assert remembered > {"answer gently", "flour: T65"}
 
 
 def test_a_suppressed_rule_is_not_told(tmp_path: Path) -> None:

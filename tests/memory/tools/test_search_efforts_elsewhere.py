@@ -19,9 +19,9 @@ AUTH = "t1/auth-bug"
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 
 
-def results(talk: Conversation, query: str) -> list[dict[str, Any]]:
+def results(talk: Conversation, query: str, **others: Any) -> list[dict[str, Any]]:
     """Return what a search of the running turn answers."""
-    found: list[dict[str, Any]] = talk.call("search_efforts", query=query)["results"]
+    found: list[dict[str, Any]] = talk.call("search_efforts", query=query, **others)["results"]
     return found
 
 
@@ -49,6 +49,16 @@ def test_the_raw_text_of_others_is_searched(talk: Conversation) -> None:
     assert list(found) == ["session", "passages"]
     assert (found["session"], passage["turn"]) == ("t1", 1)
     assert "My cat is called Minka." in passage["text"]
+
+
+def test_phrasings_find_one_effort_elsewhere_once(talk: Conversation) -> None:
+    """What several phrasings find is one result, and each passage of it stands there once."""
+    earlier(talk)
+    talk.ask("What was that again?")
+
+    ids = [one.get("id") for one in results(talk, "interceptor", also=["login"])]
+
+    assert ids.count(AUTH) == 1
 
 
 def test_a_search_that_is_used_counts(talk: Conversation) -> None:
