@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 from sqlalchemy import Connection, bindparam, func, literal, or_, select, union_all
 
 from ..dates import When, dates
-from ..search.ranking import Passages, Rare, rarity
+from ..search.ranking import Rare, rarity
 from ..search.terms import other_stems, query_terms
 from ..serialised import clean
-from ..turn import StoredTurn
+from ..turn import Session, StoredTurn
 from .branches import Branch, Branches
 from .database import again_if_lost
 from .index import any_of, look_up, unpack_layout
@@ -206,45 +206,6 @@ def terms_of(ids: Sequence[int], said: Said, rare: Rare) -> dict[int, frozenset[
     return {number: frozenset(term for term in rare if number in by_term[term]) for number in ids}
 
 
-def passages_in(
-    rows: Sequence[Any], topics: Sequence[int], numbers: Sequence[int], said: Said
-) -> tuple[list[int], Passages]:
-    """Return the ids of the passages of turns, and the passages as they are ranked.
-
-    Each row of a turn comes with its topic and its number. No speaker and no date is looked for.
-    """
-    layouts = [unpack_layout(row.passages) for row in rows]
-    counts = [*map(len, layouts)]
-    firsts = [passage_id(row.id) for row in rows]
-    ids = [
-        number
-        for first, count in zip(firsts, counts, strict=True)
-        for number in range(first, first + count)
-    ]
-    lengths, user, asks = zip(*chain.from_iterable(layouts), strict=True) if ids else ((), (), ())
-    says: dict[int, dict[str, float]] = {}
-    known = {*ids}
-    for term, having in said.items():
-        for number in known.intersection(having):
-            says.setdefault(number, {})[term] = 1.0
-    nothing: dict[str, float] = {}
-    nowhere = [False] * len(ids)
-    return ids, Passages(
-        topics=_repeated(topics, counts),
-        turns=_repeated(numbers, counts),
-        says=[says.get(number, nothing) for number in ids],
-        lengths=lengths,
-        user=user,
-        asks=asks,
-        named=nowhere,
-        dated=nowhere,
-    )
-
-
-def _repeated(values: Sequence[int], counts: Sequence[int]) -> list[int]:
-    return [value for value, count in zip(values, counts, strict=True) for value in [value] * count]
-
-
 def rarest(
     total: int, terms: Sequence[str], in_turns: Said, headings: Mapping[str, Sequence[int]]
 ) -> Rare:
@@ -298,16 +259,18 @@ def strongest(said: Said, rare: Rare, most: int) -> list[int]:
     return sorted(first, key=sums.__getitem__, reverse=True)[:most]
 
 
-def unsaid(past: Past, terms: Sequence[str]) -> frozenset[str]:
-    """Return which of these terms no text of the session has."""
+def unsaid(past: Past, session: Session, terms: Sequence[str]) -> frozenset[str]:
+    """Return which of these terms no text of the session, or of others of its user, has."""
 
     def read() -> frozenset[str]:
         wanted = terms, 1
         with past.connect() as connection:
-            said, headed = look_up(connection, past.session.user, past.ranges, wanted, wanted)
+            branches = Branches(past, session)
+            ranges = [*past.ranges, *branches.others]
+            said, headed = look_up(connection, branches.user, ranges, wanted, wanted)
         return frozenset(term for term in terms if not said[term] and not headed[term])
 
-    return again_if_lost(read) if past.segments else frozenset(terms)
+    return again_if_lost(read)
 
 
 def pointing(past: Past, message: str) -> Pointing:

@@ -34,7 +34,7 @@ from ..serialised import clean
 from ..turn import Session
 from .branches import Branches, Heading, Place
 from .database import again_if_lost
-from .index import SPEAKER, any_of
+from .index import SPEAKER, any_of, unpack_layout
 from .load import AMBIENT, Past
 from .query import (
     WEAK,
@@ -45,13 +45,12 @@ from .query import (
     few,
     in_turns,
     of_dates,
-    passages_in,
     passages_of_turn,
     rarest,
     said_in,
     strongest,
 )
-from .schema import PASSAGE_BITS, TURN_BITS, members, turns, vectors
+from .schema import PASSAGE_BITS, TURN_BITS, members, passage_id, turns, vectors
 from .vectors import MOST, Nearness, cosines, nearest
 
 T = TypeVar("T")
@@ -63,7 +62,7 @@ Of 100,000 efforts 95 % are found first, as with all rows; with 10,000 it is 87 
 """
 
 _HEADINGS_READ = 2_000
-"""Newest headings that are read of one term: ten for each of those that are looked up."""
+"""Newest headings that are read of one term: twenty for each of those that are looked up."""
 
 _HEADINGS_LOOKED_UP = 100
 """Headings whose efforts are looked up, those that say most: two for each effort that counts."""
@@ -71,14 +70,14 @@ _HEADINGS_LOOKED_UP = 100
 _CANDIDATES = 100
 """Turns by their words that are ranked with windows and headings.
 
-Twenty for each result of the default `search_limit`, which the constants below refer to too.
+Ten for each result of the default `search_limit`, which the constants below refer to too.
 """
 
 _HEADINGS = 50
-"""Efforts by their headings that are ranked too: ten for each result."""
+"""Efforts by their headings that are ranked too: five for each result."""
 
 _NEAR = 50
-"""Turns by their meaning that are ranked too: ten for each result."""
+"""Turns by their meaning that are ranked too: five for each result."""
 
 _DATED = 2.0
 """What a date weighs among candidates, as a term that 13 % of the turns say."""
@@ -87,7 +86,7 @@ _DATE = "\u00b6date"
 """Stands for a date among the terms; no term has the sign."""
 
 _MOST = 200
-"""Passages, and efforts, that are returned at most: forty for each result."""
+"""Passages, and efforts, that are returned at most: twenty for each result."""
 
 _LONG = 500
 """Turns from which on an effort is scored by those around the best alone, not by all it says."""
@@ -488,14 +487,27 @@ def _passages(
     rows: Sequence[_Row], places: Sequence[Place], query: _Query
 ) -> tuple[Sequence[int], Sequence[str], Passages]:
     row_of = {place: row for row, place in enumerate(places)}
-    topics, numbers = [row_of.get(row.effort, -1) for row in rows], [row.turn for row in rows]
-    ids, passages = passages_in(rows, topics, numbers, query.passages)
-    at = {row.id: row.at for row in rows}
-    times = [at[number >> PASSAGE_BITS] for number in ids]
-    if query.by_speakers:
-        passages = replace(passages, named=[number in query.by_speakers for number in ids])
-    if query.periods:
-        passages = replace(passages, dated=[*map(query.is_dated, times)])
+    topics = [row_of.get(row.effort, -1) for row in rows]
+    layouts = [unpack_layout(row.passages) for row in rows]
+    every = [*chain.from_iterable([at] * len(layout) for at, layout in enumerate(layouts))]
+    sized = ((passage_id(row.id), len(one)) for row, one in zip(rows, layouts, strict=True))
+    ids = [number for first, length in sized for number in range(first, first + length)]
+    lengths, user, asks = zip(*chain.from_iterable(layouts), strict=True) if ids else ((), (), ())
+    times = [rows[at].at for at in every]
+    says: dict[int, dict[str, float]] = {number: {} for number in ids}
+    for term, having in query.passages.items():
+        for number in says.keys() & having:
+            says[number][term] = 1.0
+    passages = Passages(
+        topics=[topics[at] for at in every],
+        turns=[rows[at].turn for at in every],
+        says=[says[number] for number in ids],
+        lengths=lengths,
+        user=user,
+        asks=asks,
+        named=[number in query.by_speakers for number in ids],
+        dated=[*map(query.is_dated, times)],
+    )
     return ids, times, passages
 
 

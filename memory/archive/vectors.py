@@ -40,7 +40,7 @@ MOST = 400
 """The nearest vectors that are found: eight for each of the turns by meaning that are ranked."""
 
 _EFFORTS = 50
-"""Efforts that are near in meaning: ten for each result."""
+"""Efforts that are near in meaning: five for each result."""
 
 _HEADINGS = 4 * _EFFORTS
 """The nearest headings whose efforts are looked up."""

@@ -186,11 +186,10 @@ _WORD = 40  # characters by which a cut may be moved so that it cuts no word in 
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """A range of what a turn says, and whether it asks."""
+    """A range of what a turn says."""
 
     begin: int
     end: int
-    asks: bool = False
 
 
 def excerpt(
@@ -204,7 +203,7 @@ def excerpt(
     returned ends with its message.
 
     >>> excerpt([HumanMessage("It works.")], 0)
-    Excerpt(begin=0, end=9, asks=False)
+    Excerpt(begin=0, end=9)
     """
     log, begins = log_text(messages), [offset.text for offset in offsets(messages)]
     begin, end = 0, 0
@@ -222,7 +221,7 @@ def excerpt(
     if not pieces:
         return None
     begin = begin if pieces[0].begin else begins[pieces[0].message]
-    return Excerpt(begin, end, pieces[-1].asks)
+    return Excerpt(begin, end)
 
 
 def shown_excerpt(
@@ -238,7 +237,7 @@ def shown_excerpt(
 
     >>> calls = [{"name": "look_up", "args": {"key": key}, "id": key} for key in ("host", "port")]
     >>> shown_excerpt([AIMessage("", tool_calls=calls)], 0, {"port"})
-    Excerpt(begin=0, end=47, asks=False)
+    Excerpt(begin=0, end=47)
     """
     if part := excerpt(messages, number, cut):
         return part
@@ -264,7 +263,7 @@ def best_excerpt(
     """Return the excerpt with most terms of a query of a turn, or of a range of it.
 
     >>> best_excerpt([HumanMessage("Hello. It works.")], {"work"})
-    Excerpt(begin=7, end=16, asks=False)
+    Excerpt(begin=7, end=16)
     """
     first, last = best_piece(log_text(messages)[begin:end], query)
     return Excerpt(begin + first, begin + last)

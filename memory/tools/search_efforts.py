@@ -44,8 +44,8 @@ def search_efforts(  # noqa: PLR0913 (the arguments of the tool)
     """Return the best passages that the budget has room for, with the ranges they quote.
 
     They are of at most `limit` efforts and turns of no effort, each a result. `also` are further
-    phrasings of the query, ranked together with it. Of the running turn only what the context shows
-    no longer is searched. An event records the efforts found.
+    phrasings, whose passages count half. Of the running turn only what the context shows no longer
+    is searched. An event records the efforts found.
     """
     if not query.strip():
         raise ToolError(render("empty_query"))
@@ -140,7 +140,7 @@ def _unmatched(work: Turn, phrasings: Sequence[str], when: When, hits: Sequence[
     texts = [undated(query, when.today)[:_READ] for query in phrasings]
     terms = list(dict.fromkeys(term for text in texts for term in query_terms(text)))
     said = frozenset[str]().union(*(hit.said for hit in hits))
-    absent = unsaid(work.view.past, [term for term in terms if term not in said])
+    absent = unsaid(work.view.past, work.view.session, [term for term in terms if term not in said])
     words = dict.fromkeys(word for text in texts for word in unsaid_words(text, absent))
     shown = [*words][:_UNMATCHED]
     return [one if len(one) <= _WORD_SHOWN else f"{one[:_WORD_SHOWN]}…" for one in shown]
