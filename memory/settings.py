@@ -79,7 +79,7 @@ class Settings(BaseModel):
         default=20,
         ge=1,
         le=100_000,
-        description="Turns without a reference until a summary is evicted",
+        description="Turns without a reference until a summary is due; it leaves within 5 more",
     )
     search_limit: int = Field(
         default=10,
