@@ -22,7 +22,7 @@ from ..memory.transcript import role
 from ..memory.turn import SHORT_ID
 from .conversation import Conversation
 from .printable import in_line, printable
-from .reports import attention_table, explanation_page, finding_line, stats_tables
+from .reports import attention_table, explanation_page, finding_line, stats_page
 from .screen import PARTS, banner
 
 Page: TypeAlias = Iterator[RenderableType]
@@ -264,7 +264,7 @@ _PAGES: Mapping[str, Callable[[Conversation, Any, Mapping[str, Any]], Page]] = {
     "efforts": _efforts,
     "search": _search,
     "attention": lambda _talk, memories, _given: iter([attention_table(memories)]),
-    "stats": lambda talk, figures, _given: stats_tables(talk.session.thread, figures),
+    "stats": lambda talk, figures, _given: stats_page(talk.session.thread, figures),
     "undo": _undone,
     "verify": _findings,
     **{name: _by_hand for name in COMMANDS if name.endswith("_effort")},

@@ -44,7 +44,7 @@ from .home import (
 )
 from .printable import in_line, printable, without_secrets
 from .reports import Prices
-from .screen import fitted
+from .screen import print_part
 
 _BAR = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
 _VERDICTS = {None: ("", ""), True: (" met", "green"), False: (" missed", "red")}
@@ -222,4 +222,4 @@ def _print_tables(report: Report) -> None:
                 verdict, style = _VERDICTS[row.targets.get(metric.name)]
                 cells.append(Text(f"{row.value(metric)}{verdict}", style))
             table.add_row(f"{metric.title} {metric.target}" if has_target else metric.title, *cells)
-        console.print(fitted(table, console))
+        print_part(table, console)

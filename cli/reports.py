@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 
 import typer
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -25,7 +25,7 @@ from ..memory.transcript import clipped, first_words
 from ..memory.turn import Session
 from .home import AnySession, ConfigFile, Json, MemoryId, RequiredUser, Root, User, configured
 from .printable import discreet, in_line, print_json, printable
-from .screen import fitted
+from .screen import print_part
 
 _ROWS = 20
 """Turns in the table of `stats`: a screenful."""
@@ -108,9 +108,8 @@ def sessions(
     table = Table(names, *_figures("Turns", "Efforts"), "Last activity", "Last message")
     for shown in found:
         table.add_row(*(Text(in_line(cell)) for cell in shown.cells()))
-    console = Console(highlight=False)
-    page = fitted(table, console) if table.row_count else Text(f"{home.no_sessions}.")
-    console.print(page, soft_wrap=not table.row_count)
+    page = table if table.row_count else Text(f"{home.no_sessions}.")
+    print_part(page, Console(highlight=False))
 
 
 def stats(  # noqa: PLR0913 (the options of a command)
@@ -137,12 +136,11 @@ def stats(  # noqa: PLR0913 (the options of a command)
         if json:
             print_json([_data(archive, one, rates) for one in sessions])
         elif not sessions:
-            console.print(Text(f"{home.no_sessions}."), soft_wrap=True)
+            print_part(Text(f"{home.no_sessions}."), console)
         else:
             for one in sessions:
-                figures = _report(archive, one)
-                for table in stats_tables(session_label(one), figures, rates):
-                    console.print(fitted(table, console))
+                for part in stats_page(session_label(one), _report(archive, one), rates):
+                    print_part(part, console)
 
 
 def _report(archive: Archive, session: Session) -> Report:
@@ -156,15 +154,19 @@ def _data(archive: Archive, session: Session, prices: Sequence[float] | None) ->
     return {"session": session_label(session), **asdict(figures), "money": money}
 
 
-def stats_tables(
+def stats_page(
     session: str, figures: Report, prices: Sequence[float] | None = None
-) -> Iterator[Table]:
-    """Yield the metrics of a session, the last calls of its newest turns, and what models cost."""
-    metrics = Table("Metric", *_figures("Value"), "What it says", title=Text(in_line(session)))
+) -> Iterator[RenderableType]:
+    """Yield a sentence on a session, its metrics, its newest turns, and what models cost.
+
+    Metrics of 0, and ratios of nothing, are left out.
+    """
+    yield Text(in_line(f"{session}: {_sentence(figures)}"))
+    metrics = Table("Metric", *_figures("Value"), "What it says")
     for name, meaning in MEANINGS.items():
-        value = getattr(figures, name)
-        figure = _percent(value) if name in _SHARES else _figure(value)
-        metrics.add_row(name.replace("_", " "), figure, meaning)
+        if value := getattr(figures, name):
+            figure = _percent(value) if name in _SHARES else _figure(value)
+            metrics.add_row(name.replace("_", " "), figure, meaning)
     turns = Table(
         *_figures("Turn", "Context", "Expanded", "Always\nexpanded", "Full\nhistory", "Saved")
     )
@@ -176,9 +178,19 @@ def stats_tables(
         turns.add_row(
             str(turn.turn), *map(_figure, values), _percent(turn.savings if saves else None)
         )
-    yield from (metrics, turns)
-    if figures.costs:
-        yield _costs(figures.costs, prices)
+    costs = _costs(figures.costs, prices)
+    yield from (table for table in (metrics, turns, costs) if table.row_count)
+
+
+def _sentence(figures: Report) -> str:
+    """Return what was sent, saved against the full history if that is known, and cached."""
+    calls = sum(len(turn.calls) for turn in figures.turns)
+    said = f"{figures.sent:,} tokens sent in {calls:,} {'call' if calls == 1 else 'calls'}"
+    if (saved := figures.savings_vs_full_history) is not None:
+        than = f"{'less' if saved >= 0 else 'more'} than the {figures.full_history:,}"
+        said += f", {abs(saved):,.0%} {than} of full history"
+    cached = sum(cost.cached for cost in figures.costs if cost.purpose == "answer")
+    return f"{said}{f'; {cached:,} came from the cache' if cached else ''}."
 
 
 def _costs(costs: Sequence[Cost], prices: Sequence[float] | None) -> Table:
@@ -286,16 +298,12 @@ def list_attention(
     root: Root = None, user: RequiredUser = None, config: ConfigFile = None, *, json: Json = False
 ) -> None:
     """List the memories in attention. The strongest come first, the suppressed ones last."""
-    console = Console(highlight=False)
     with configured(root, user, config).attention() as memory:
         memories = memory.in_attention()
     if json:
         print_json(memories)
-        return
-    table = attention_table(memories)
-    page = fitted(table, console) if isinstance(table, Table) else table
-    # Ids are copied by the user, so only the terminal breaks their lines.
-    console.print(page, soft_wrap=not isinstance(page, Table))
+    else:
+        print_part(attention_table(memories), Console(highlight=False))
 
 
 def _memory_command(function: Callable[[UserMemories, str], Explanation]) -> Callable[..., None]:

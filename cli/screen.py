@@ -84,6 +84,14 @@ def fitted(table: Table, console: Console) -> RenderableType:
     return Group(*([Text(str(table.title))] if table.title else []), *map(Text, lines))
 
 
+def print_part(part: RenderableType, console: Console) -> None:
+    """Print a table as it fits, or a text, whose lines only a terminal breaks."""
+    if isinstance(part, Table):
+        console.print(fitted(part, console))
+    else:
+        console.print(part, soft_wrap=not console.is_terminal)
+
+
 def _cost(usage: Mapping[str, Mapping[str, Any]]) -> Cost:
     """Return what the calls of a turn cost, of the usage of each model."""
     each = usage.values()
@@ -149,10 +157,7 @@ class Screen:
     def error(self, text: str) -> None:
         """Print an error on stderr."""
         self._break()
-        self._print_error(Text(printable(text), style="red"))
-
-    def _print_error(self, text: Text) -> None:
-        self._errors.print(text, soft_wrap=not self._errors.is_terminal)
+        print_part(Text(printable(text), style="red"), self._errors)
 
     def page(self, part: RenderableType) -> None:
         """Print a part of a command's page on lines of its own; a `str` as it is, tabs too."""
@@ -160,10 +165,8 @@ class Screen:
         if isinstance(part, str):
             segments = Segments([Segment(f"{printable(part)}\n")])
             self.console.print(segments, end="", soft_wrap=True)
-        elif isinstance(part, Table):
-            self.console.print(fitted(part, self.console))
         else:
-            self.console.print(part, soft_wrap=not self.console.is_terminal)
+            print_part(part, self.console)
 
     def pages(self, parts: Iterable[RenderableType], *, long: bool) -> None:
         """Print the parts of a command's page, those of a long one in a pager."""
@@ -195,7 +198,7 @@ class Screen:
 
     def _print(self, text: Text) -> None:
         self._break()
-        self.console.print(text, soft_wrap=not self.console.is_terminal)
+        print_part(text, self.console)
 
     def _break(self) -> None:
         """End an answer that is shown, so that something else can be printed."""
@@ -254,4 +257,4 @@ class Pipe(Screen):
 
     def notice(self, text: str, style: str = "dim") -> None:
         """Print one line on stderr."""
-        self._print_error(Text(printable(text), style=style))
+        print_part(Text(printable(text), style=style), self._errors)

@@ -137,7 +137,7 @@ def test_looking_back() -> None:
     assert re.search(
         r"turn 1, \d{4}-\d\d-\d\d, outside of efforts, user, assistant\n", result.stdout
     )
-    assert "savings vs full history" in result.stdout
+    assert "tokens sent in" in result.stdout
 
 
 def test_undo() -> None:

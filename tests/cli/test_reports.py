@@ -1,11 +1,14 @@
 """`ebbtide sessions` and `ebbtide stats`: what is stored, and what it cost."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from ebbtide.cli.reports import stats_page
 from ebbtide.memory.archive.sql import SqlArchive
+from ebbtide.memory.metrics import report
 from ebbtide.memory.turn import Session, Tip
 from tests.cli.commands_run import run, talked
 from tests.graph.journeys import PAGES, Turn, effort, play, using
@@ -30,7 +33,7 @@ def test_sessions_lists_threads_turns_and_efforts() -> None:
 
 
 def test_stats_of_a_session() -> None:
-    """There is a row for each metric and turn; a ratio of nothing is a dash."""
+    """After a sentence there is a row for each turn, and for each metric that is not 0."""
     turns = [
         *effort("auth-bug", PAGES[0]),
         Turn("Why 401?", using("search_efforts", query="certificate")),
@@ -43,9 +46,27 @@ def test_stats_of_a_session() -> None:
 
     metrics = [row[:2] for row in rows]
     assert [*map(metrics.count, (["searches", "2"], ["searches used", "1"]))] == [1, 1]
-    assert ["false decay rate", "-"] in metrics
+    assert not {"evictions", "false decay rate", "savings vs full history"} & {
+        name for name, _ in metrics
+    }
+    first = run("stats", "t").stdout.splitlines()[0]
+    assert re.fullmatch(r"t: [\d,]+ tokens sent in \d+ calls\.", first)
     numbers = [row[0] for row in rows if len(row) == 6 and row[0].isdecimal()]
     assert numbers == [*map(str, range(1, len(turns) + 1))]
+
+
+@pytest.mark.parametrize(("full", "saved"), [(1_000, "25% less"), (600, "25% more")])
+def test_stats_begin_with_what_was_saved(full: int, saved: str) -> None:
+    """Once a conversation is longer than the instructions, it is compared with full history."""
+    usage = {"input_tokens": 750, "input_token_details": {"cache_read": 640}}
+    sent = {"type": "sent", "tokens": {"system": 100, "turns": 650}, "usage": usage}
+    before = full - 100
+    cost = {"type": "context", "alone": 100, "said": before, "answer": 0, "before": [before]}
+
+    first, *_ = stats_page("t", report([turn(1, events=[sent, cost])]))
+
+    than = f"{saved} than the {full:,} of full history"
+    assert str(first) == f"t: 750 tokens sent in 1 call, {than}; 640 came from the cache."
 
 
 def test_stats_with_prices() -> None:
