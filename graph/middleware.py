@@ -7,6 +7,7 @@ Model, tools and prompt are those of the turn's own last request for the model.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from inspect import Parameter, Signature, signature
 from typing import Any, Unpack, cast
 
 from cachetools import LRUCache
@@ -84,8 +85,10 @@ _RESUMING = "__pregel_resuming"
 
 
 class AgentOptions(TypedDict, total=False):
-    """Further arguments of `EbbtideMiddleware`, as `build_memory_graph` has them."""
+    """The arguments of `EbbtideMiddleware`, as `build_memory_graph` has them."""
 
+    archive: Archive | None
+    settings: Settings | None
     summary_model: BaseChatModel | str | None
     extraction_model: BaseChatModel | str | None
     compression_model: BaseChatModel | str | None
@@ -113,23 +116,12 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     state_schema = MemoryAgentState
 
-    def __init__(
-        self,
-        *,
-        archive: Archive | None = None,
-        settings: Settings | None = None,
-        **options: Unpack[AgentOptions],
-    ) -> None:
-        """Set up the memory.
+    def __init__(self, **options: Unpack[AgentOptions]) -> None:
+        """Set up the memory with what `build_memory_graph` takes under these names.
 
-        Args:
-            archive: Where turns are kept. Default: `DiskArchive("sessions")`.
-            settings: Defaults for all runs. A run can override them with its `context`.
-            options: `summary_model`, `extraction_model`, `compression_model`, `embeddings`,
-                `attention`, `token_counter` and `attachment_price`, as for `build_memory_graph`.
-                Models default to the agent's own.
+        Models default to the agent's own, `archive` to `DiskArchive("sessions")`.
         """
-        graph = build_memory_graph(UnknownModel(), archive=archive, settings=settings, **options)
+        graph = build_memory_graph(UnknownModel(), **options)
         # The anchor has no model of its own: if the agent's is not known, the given one writes it.
         models = {**graph.parts.models, "anchor": graph.parts.models["summary"]}
         self._initial = replace(graph.parts, models=models)
@@ -463,3 +455,11 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         if whole != there:  # the state says what the archive says
             update.setdefault("messages", Overwrite(whole))
         return update
+
+
+# `help` shows the arguments that type checkers see.
+_known = signature(build_memory_graph).parameters
+_self = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
+vars(EbbtideMiddleware.__init__)["__signature__"] = Signature(
+    [_self, *(_known[name] for name in AgentOptions.__annotations__)], return_annotation=None
+)

@@ -3,13 +3,14 @@
 import subprocess
 import sys
 from importlib.metadata import version
+from inspect import signature
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 import ebbtide
-from ebbtide import commands
+from ebbtide import EbbtideMiddleware, build_memory_graph, commands
 
 
 @pytest.mark.parametrize("module", [ebbtide, commands], ids=["ebbtide", "commands"])
@@ -43,6 +44,16 @@ def test_the_version_is_the_installed_one() -> None:
     assert ebbtide.__version__ == version("ebbtide")
 
 
+def test_the_arguments_of_the_middleware_are_shown() -> None:
+    """`help` shows those that it takes, with the types and defaults of `build_memory_graph`."""
+    known, arguments = (
+        signature(one).parameters for one in (build_memory_graph, EbbtideMiddleware)
+    )
+
+    assert {"archive", "settings", "summary_model", "token_counter"} <= arguments.keys()
+    assert all(known[name] == argument for name, argument in arguments.items())
+
+
 PUBLIC = """
 import sys
 sys.modules["numpy"] = None
@@ -50,7 +61,7 @@ import ebbtide
 assert "langgraph" not in sys.modules
 from ebbtide.commands import undo
 import ebbtide.commands
-from ebbtide import commands
+from ebbtide import EbbtideMiddleware, build_memory_graph, commands
 assert undo is ebbtide.commands.undo is commands.undo
 from ebbtide import DiskArchive, EbbtideMiddleware, Settings, SqlArchive, attention
 from ebbtide import adelete_session, adelete_user, aerase, arestore, atranscript
