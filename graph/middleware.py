@@ -65,7 +65,13 @@ from .agent_state import (
 )
 from .hand_over import hand_over
 from .models import UnknownModel
-from .other_middleware import OverBudgetError, is_summary, whole_turn
+from .other_middleware import (
+    OverBudgetError,
+    is_summarised,
+    is_summary,
+    warn_of_summariser,
+    whole_turn,
+)
 from .request import (
     answer_schemas,
     at_last,
@@ -366,7 +372,10 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     def _asked(self, request: ModelRequest[Any]) -> tuple[TurnState, AgentParts]:
         """Return the state with the running turn whole, and the parts of a request."""
-        return self._read(request.state, request.runtime), self._parts_from(request)
+        state = self._read(request.state, request.runtime)
+        if is_summarised(request.messages, state):
+            warn_of_summariser()
+        return state, self._parts_from(request)
 
     def _call(
         self,

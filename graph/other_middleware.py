@@ -4,8 +4,10 @@ A message that was replaced is sent as replaced, and stands so in the archive; o
 sent beside its neighbour; one that was removed is not sent.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from langchain_core.callbacks import BaseCallbackHandler
@@ -14,7 +16,7 @@ from rapidfuzz.distance import Prefix
 
 from ..memory.context.budget import DIGITS
 from ..memory.errors import SettingsError
-from ..memory.history import boundaries
+from ..memory.history import KNOWN, boundaries, id_digest
 from ..memory.serialised import digest, stored_form
 from ..memory.tokens import count_messages
 from ..nodes.call_model import Call
@@ -22,6 +24,12 @@ from ..nodes.turn.state import TurnState, updated
 
 _OF_MIDDLEWARE = frozenset({"lc_internal_call", "lc_source"})
 """Metadata of calls that LangChain's middleware makes for itself, as its selector of tools does."""
+
+
+_SUMMARISER = "summarization"
+"""What LangChain's and deepagents' summarisers are called there, and in their messages."""
+
+_log = logging.getLogger("ebbtide.config")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +154,27 @@ def whole_turn(state: TurnState, values: Mapping[str, Any]) -> TurnState:
 
 def is_summary(message: BaseMessage) -> bool:
     """Tell whether a message is of `SummarizationMiddleware`, whose next one replaces it."""
-    return message.additional_kwargs.get("lc_source") == "summarization"
+    return message.additional_kwargs.get("lc_source") == _SUMMARISER
+
+
+def is_summarised(messages: Sequence[BaseMessage], state: TurnState) -> bool:
+    """Tell whether another middleware put a summary into a request since the turn began.
+
+    The summaries of an adopted thread were known then.
+    """
+    known = {own for own, *_ in state.get("known", ())}
+    newest = messages[-KNOWN:]
+    return any(is_summary(one) and id_digest(one.id) not in known for one in newest)
+
+
+@cache
+def warn_of_summariser() -> None:
+    """Warn once of a summariser in an agent that has the memory."""
+    _log.warning(
+        "another middleware summarises the messages that EbbtideMiddleware manages: remove "
+        "SummarizationMiddleware (from a deep agent with the excluded_middleware of its "
+        "HarnessProfile). Ebbtide keeps the prompt in its budget without it"
+    )
 
 
 def is_cleared(message: BaseMessage) -> bool:
@@ -192,7 +220,10 @@ class Gate(BaseCallbackHandler):
     ) -> None:
         """Count the request if it is not what the memory sent; not what middleware itself asks."""
         del serialized
-        if not _OF_MIDDLEWARE.isdisjoint(run.get("metadata") or ()):
+        metadata = run.get("metadata") or {}
+        if metadata.get("lc_source") == _SUMMARISER:
+            warn_of_summariser()
+        if not _OF_MIDDLEWARE.isdisjoint(metadata):
             return
         self.final, self.added = messages[0], 0
         if [*map(_form, self.final)] == [*map(_form, self.ours)]:

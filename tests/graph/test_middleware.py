@@ -54,6 +54,7 @@ from ebbtide import (
     commands,
     erase,
 )
+from ebbtide.graph.other_middleware import is_summary, warn_of_summariser
 from ebbtide.memory.messages import text
 from tests.agents import SUMMARY, THREAD, Talk, referenced
 from tests.doubles import ScriptedModel, add, call, together
@@ -522,6 +523,30 @@ def test_turn_that_is_summarised_in_the_state(
     assert [turn.count("human") for turn in lineage(chat, states[-1])] == [2, 2, 2]
     assert [chat.said(states[-1])[at] for at in (0, 2, 4)] == [f"Question {n}." for n in range(3)]
     assert [m.text for m in states[-1]["messages"]][-1] == "Done."
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_summariser_is_warned_of(
+    tmp_path: Path, saver: Any, caplog: pytest.LogCaptureFixture, *, first: bool
+) -> None:
+    """Once, when it summarises beside the memory; not for what it left on a thread before."""
+    warn_of_summariser.cache_clear()
+    alone: Any = create_agent(
+        ScriptedModel(answers=lambda _: "Noted."), middleware=[summarising(1)], checkpointer=saver
+    )
+    for words in ("one", "two", "three"):
+        alone.invoke({"messages": words}, THREAD)
+    adopting = made(tmp_path, saver, lambda _: "Noted.")
+    state = adopting.say("four")
+    before = [*caplog.records]
+
+    chat = made(tmp_path, saver, lambda _: "Noted.", **beside(summarising(1), first=first))
+    for words in ("five", "six", "seven"):
+        chat.say(words)
+
+    assert any(map(is_summary, state["messages"]))
+    (warning,) = caplog.records
+    assert (before, "remove SummarizationMiddleware" in warning.getMessage()) == ([], True)
 
 
 @pytest.mark.parametrize("keep", [1, 3])

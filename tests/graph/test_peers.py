@@ -9,6 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END
 
 from ebbtide import DiskArchive, EbbtideMiddleware, build_memory_graph
+from ebbtide.graph.other_middleware import warn_of_summariser
 from ebbtide.memory.messages import text
 from ebbtide.memory.turn import Session, StoredTurn
 from ebbtide.prompts.loader import render
@@ -76,6 +77,31 @@ def test_sub_agents_of_deepagents(tmp_path: Path) -> None:
     found = sorted(asked(branch) for branch in turns(parts, "tools"))
     assert found == [["Find the letter."], ["Find the parcel."]]
     assert [orphans(one.messages) for one in (*model.sent, *finding.sent)] == [0] * 5
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_summariser_of_deepagents(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, *, first: bool
+) -> None:
+    """It is warned of too, before the memory or after it."""
+    deepagents = pytest.importorskip("deepagents", reason=WHY)
+    warn_of_summariser.cache_clear()
+    memory, _ = remembering(tmp_path)
+    summarising = deepagents.middleware.summarization.SummarizationMiddleware(
+        ScriptedModel(answers=lambda _: "They talked."),
+        backend=deepagents.backends.FilesystemBackend(tmp_path, virtual_mode=True),
+        trigger=("messages", 4),
+        keep=("messages", 1),
+    )
+    both = [summarising, memory] if first else [memory, summarising]
+    model = ScriptedModel(answers=lambda _: "Noted.")
+    agent: Any = create_agent(model, middleware=both, checkpointer=InMemorySaver())
+
+    for words in ("one", "two", "three", "four"):
+        agent.invoke({"messages": words}, THREAD)
+
+    (warning,) = (one for one in caplog.records if one.name == "ebbtide.config")
+    assert "remove SummarizationMiddleware" in warning.getMessage()
 
 
 @pytest.mark.filterwarnings("ignore:create_react_agent")
