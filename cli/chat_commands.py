@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 from pydantic_core import to_jsonable_python
@@ -18,6 +17,7 @@ from ..graph.commands.registry import Command
 from ..memory.dates import minute_of
 from ..memory.errors import CommandError, SettingsError, TurnNotFoundError
 from ..memory.messages import call_id, calls
+from ..memory.settings import meant
 from ..memory.transcript import role
 from ..memory.turn import SHORT_ID
 from .conversation import Conversation
@@ -61,17 +61,19 @@ def parsed(line: str) -> tuple[Command, str]:
     name = words[0]
     if usages := [one.usage for slash, one in known.items() if slash.startswith(f"{name} ")]:
         raise CommandError(f"write {' | '.join(usages)}")
-    matches = get_close_matches(name, [*known, *OWN], n=1)
-    suggestion = f"did you mean {matches[0]}? " if matches else ""
+    told = " ".join(filter(None, (meant(name, [*known, *OWN]), "/help lists them.")))
     hint = "To send such a line as a message, begin it with a space"
-    raise CommandError(f"{name} is no command here; {suggestion}/help lists them. {hint}")
+    raise CommandError(f"{name} is no command here; {told} {hint}")
 
 
 def arguments(command: Command, words: str) -> dict[str, Any]:
     """Return the arguments that words give; raises `CommandError`."""
     fields = command.parameters.model_fields
     if words and not fields:
-        raise CommandError(f"{command.slash} takes no argument, got {words!r}")
+        longer = [slash for slash in slashes() if slash.startswith(f"{command.slash} ")]
+        question = meant(f"{command.slash} {words}", longer)
+        state = f"{command.slash} takes no argument, got {words!r}"
+        raise CommandError(f"{state}; {question}" if question else state)
     match = re.fullmatch(command.words, words, re.DOTALL)
     texts = zip(fields, map(str.strip, match.groups("") if match else (words,)), strict=False)
     try:

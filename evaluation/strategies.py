@@ -27,7 +27,7 @@ from ..memory.salience.compress import Chosen, by_rules, choose
 from ..memory.salience.extract import Asking, Previous
 from ..memory.salience.extract import background as describe
 from ..memory.salience.merge import Merged, embedding_similarity, lexical
-from ..memory.settings import Settings
+from ..memory.settings import Settings, choices
 from ..memory.turn import StoredTurn
 from ..nodes.ask import Models, QuestionCost, drive
 from ..prompts.loader import render
@@ -294,5 +294,5 @@ def select(names: Sequence[str]) -> dict[str, type[Strategy]]:
     """Return strategies by name, all by default; raises `StrategyError` for an unknown one."""
     for name in names:
         if name not in STRATEGIES:
-            raise StrategyError(f"unknown strategy {name!r}: use one of {', '.join(STRATEGIES)}")
+            raise StrategyError(f"unknown strategy {name!r}: {choices(name, STRATEGIES)}")
     return {name: STRATEGIES[name] for name in names or STRATEGIES}

@@ -1,6 +1,5 @@
 """What is remembered of a user across sessions: list it, reword it, suppress it, delete it."""
 
-import difflib
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -8,7 +7,7 @@ from .archive.protocol import Archive
 from .attention.law import Attention, Explanation
 from .errors import CommandError
 from .facts import behind, holding, is_fact
-from .settings import ATTENTION_THRESHOLD
+from .settings import ATTENTION_THRESHOLD, meant
 from .turn import Session, Tip
 from .view import view_at
 
@@ -55,9 +54,8 @@ class UserMemories:
         explanation = self.attention.explain(self.user, memory_id, now=datetime.now(UTC))
         if explanation is None:
             ids = self.attention.remembered(self.user)
-            close = difflib.get_close_matches(memory_id, ids, n=1, cutoff=_ALIKE)
             ids_are = "an id is <session>/<effort> or <session>/turn-N/fact-k"
-            hint = f"did you mean {close[0]!r}?" if close else ids_are
+            hint = meant(memory_id, ids, _ALIKE) or ids_are
             raise CommandError(f"no memory {memory_id!r}: {hint}")
         return self._with_text(explanation)
 

@@ -1,7 +1,7 @@
 """The settings of an agent, which are also the context schema of its graph."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,7 +24,7 @@ LANGUAGES = frozenset(snowballstemmer.algorithms()) - {"porter", "dutch_porter"}
 """Languages whose words can be stemmed; the others are older ways to stem English and Dutch."""
 
 _NEAR = 0.75
-"""Likeness from which an unknown name is taken for a setting's: `user` is none, `userId` is one."""
+"""Likeness from which an unknown name is taken for a known one: `userId` is, `user` is not."""
 
 _ALL_TURNS = 1_000_000_000
 """More turns than a session has."""
@@ -194,8 +194,7 @@ def describe(error: ValidationError, names: Sequence[str] = ()) -> str:
     def told(item: Mapping[str, Any]) -> str:
         name = ".".join(map(str, item["loc"]))
         if names and item["type"] == "extra_forbidden":
-            use = f"{question} Use" if (question := meant(name, names)) else "use"
-            return f"unknown key {name!r}: {use} one of {', '.join(names)}"
+            return f"unknown key {name!r}: {choices(name, names)}"
         if item["type"] == "missing":
             return f"{name} is missing"
         return f"{name}: {item['msg']} (got {item['input']!r})"
@@ -203,14 +202,25 @@ def describe(error: ValidationError, names: Sequence[str] = ()) -> str:
     return "; ".join(told(dict(item)) for item in error.errors())
 
 
-def meant(name: str, names: Sequence[str] = ()) -> str:
-    """Return the question after the setting that a name nearly is, "" if it is none.
+def meant(name: str, names: Iterable[str] | None = None, near: float = _NEAR) -> str:
+    """Return the question after the setting, or one of `names`, that a name nearly is, else "".
 
     >>> meant("contxt_budget"), meant("tenant")
     ("did you mean 'context_budget'?", '')
     """
-    close = get_close_matches(name, [*(names or Settings.model_fields)], n=1, cutoff=_NEAR)
+    known = [*(Settings.model_fields if names is None else names)]
+    close = get_close_matches(name, known, n=1, cutoff=near)
     return f"did you mean {close[0]!r}?" if close else ""
+
+
+def choices(name: str, names: Iterable[str]) -> str:
+    """Return what to use in the place of an unknown name.
+
+    >>> choices("colour", ["color", "size"]), choices("x", ["color", "size"])
+    ("did you mean 'color'? Use one of color, size", 'use one of color, size')
+    """
+    use = f"{question} Use" if (question := meant(name, names)) else "use"
+    return f"{use} one of {', '.join(names)}"
 
 
 def user_named(user: object) -> str:

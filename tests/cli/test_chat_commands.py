@@ -98,7 +98,7 @@ def test_efforts_by_hand() -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("/stat", "/stat is no command here; did you mean /stats? /help lists them."),
+        ("/stat", "/stat is no command here; did you mean '/stats'? /help lists them."),
         ("/etc/hosts is broken", "/etc/hosts is no command here; /help lists them."),
         (
             "/context",
@@ -111,7 +111,8 @@ def test_efforts_by_hand() -> None:
         ("/search the", "The query holds only words that say nothing of a topic."),
         ("/message 1", "write /message remove TURN"),
         ("/message remove 9", "turn 9 not found on this branch: its turns are 1-1"),
-        ("/undo 3", "/undo takes no argument, got '3'"),
+        ("/undo 3", "/undo takes no argument, got '3'\n"),
+        ("/attention explan", "got 'explan'; did you mean '/attention explain'?"),
     ],
 )
 def test_what_is_wrong_is_said(line: str, said: str) -> None:

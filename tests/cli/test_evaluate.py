@@ -15,8 +15,8 @@ from tests.evaluation.conversations import plain, written
     ("options", "said"),
     [
         (
-            ("--strategy", "mine"),
-            "unknown strategy 'mine': use one of full-history",
+            ("--strategy", "full-histroy"),
+            "'full-histroy': did you mean 'full-history'? Use one of full-history, ",
         ),
         (("--template", "mine"), "template 'mine': no such file; shipped are coding-session"),
         (("--model", "nobody:nothing"), "model 'nobody:nothing' cannot be used"),

@@ -70,6 +70,21 @@ def test_a_mistake_in_the_settings_file_is_named_with_its_line() -> None:
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("stat",), "Did you mean 'stats'?"),
+        (("archive", "verfy"), "Did you mean 'verify'?"),
+        (("chat", "--thred", "x"), "--thread"),
+    ],
+)
+def test_a_misspelt_command_or_option_is_told(words: tuple[str, ...], meant: str) -> None:
+    """The error names what is meant."""
+    result = run(*words)
+
+    assert (result.exit_code, meant in result.stderr) == (2, True)
+
+
 def test_a_misspelt_variable_is_told(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
