@@ -19,8 +19,8 @@ from ..memory.names import session_label
 from ..memory.turn import Session
 from .home import HISTORY, AnySession, ConfigFile, Json, Root, SessionName, User, configured
 from .inspect import ChatAgents, inspector
-from .printable import discreet, in_line, print_json
-from .reports import Prices, finding_line
+from .printable import counted, discreet, in_line, print_json
+from .reports import Prices, finding_line, sessions_named
 
 app = typer.Typer(
     help="Check, export, copy and delete what is stored.",
@@ -42,7 +42,7 @@ def verify(
     """Check every stored turn. The exit code is 1 if something is damaged or missing."""
     home = configured(root, user, config)
     with home.archive() as archive:
-        sessions = _sessions_named(archive, home.user, checked)
+        sessions = sessions_named(archive, home.user, checked)
         of_file = archive.verify_file()  # once, however many sessions it has
         checks = [_Check.of(archive, session) for session in sessions]
     damaged = bool(of_file) or any(check.damage for check in checks)
@@ -79,8 +79,8 @@ class _Check:
 
     def lines(self) -> Iterator[str]:
         """Yield the lines about the session."""
-        intact = f"{_counted(self.turns, 'turn')}, intact"
-        state = f"damaged in {_counted(self.damage, 'place')}" if self.damage else intact
+        intact = f"{counted(self.turns, 'turn')}, intact"
+        state = f"damaged in {counted(self.damage, 'place')}" if self.damage else intact
         yield f"{in_line(self.session)}: {state}"
         yield from map(finding_line, self.findings)
 
@@ -107,7 +107,7 @@ def export(  # noqa: PLR0913, PLR0917 (the options that every command has)
     """
     home = configured(root, user, config)
     with home.archive() as archive:
-        sessions = _sessions_named(archive, home.user, session)
+        sessions = sessions_named(archive, home.user, session)
         exact = [chosen for chosen in sessions if session_label(chosen) == session]
         chosen, *namesakes = exact or sessions
         if namesakes:
@@ -149,11 +149,11 @@ def delete(
     """
     home = configured(root, user, config, model="scripted")  # nothing is asked of a model
     with home.archive() as archive:
-        threads = [session.thread for session in _sessions_named(archive, home.user, thread)]
+        threads = [session.thread for session in sessions_named(archive, home.user, thread)]
         name = thread if thread in threads else threads[0]
         tips = [archive.load(o).tip for o in archive.sessions(home.user) if o.thread == name]
         turns = sum(tip.turn for tip in tips if tip)
-        state = f"thread {name!r} of {_counted(turns, 'turn')} in {home.location}"
+        state = f"thread {name!r} of {counted(turns, 'turn')} in {home.location}"
         if not yes and not _agreed(f"Delete {in_line(state)} for good?"):
             raise typer.Exit(1)
         with ChatAgents(home, archive)(home.user) as agent:
@@ -186,24 +186,11 @@ def duplicate(
             raise ArchiveError(f"{discreet(source)!r} holds no session: name {place}")
         done = copy(original, copied, _print_session)
     fresh = [session for session in done if session.fresh]
-    turns = _counted(sum(session.turns for session in fresh), "turn")
-    sessions = _counted(len(fresh), "session")
+    turns = counted(sum(session.turns for session in fresh), "turn")
+    sessions = counted(len(fresh), "session")
     typer.echo(f"{sessions} with {turns} copied, {len(done) - len(fresh)} there already")
 
 
 def _print_session(session: Copied) -> None:
-    state = _counted(session.turns, "turn") if session.fresh else "there already"
+    state = counted(session.turns, "turn") if session.fresh else "there already"
     typer.echo(in_line(f"{session.session.user_label}: {session_label(session.session)}: {state}"))
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _sessions_named(archive: Archive, user: str, name: str | None) -> list[Session]:
-    """Return the sessions of a user: all, or those whose label or thread is `name`."""
-    sessions = archive.sessions(user)
-    if name is None:
-        return [*sessions]
-    matches = [session for session in sessions if name in {session.thread, session_label(session)}]
-    return matches or [Session(user, name)]  # unknown, or too damaged to be listed

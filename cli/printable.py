@@ -56,6 +56,11 @@ def in_line(text: str) -> str:
     return printable(text).translate({ord(character): _PICTURES[character] for character in "\n\t"})
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def _visible(text: str) -> str:
     """Return an emoji of assigned characters as it is, of other text each character visible."""
     emoji = len(text) > 1 and all(unicodedata.category(character) != "Cn" for character in text)

@@ -24,7 +24,7 @@ from ..memory.settings import Settings
 from ..memory.transcript import clipped, first_words
 from ..memory.turn import Session
 from .home import AnySession, ConfigFile, Json, MemoryId, RequiredUser, Root, User, configured
-from .printable import discreet, in_line, print_json, printable
+from .printable import counted, discreet, in_line, print_json, printable
 from .screen import print_part
 
 _ROWS = 20
@@ -126,12 +126,8 @@ def stats(  # noqa: PLR0913 (the options of a command)
     home = configured(root, user, config)
     console = Console(highlight=False)
     with home.archive() as archive:
-        sessions = [
-            one
-            for one in archive.sessions(home.user)
-            if session in {None, one.thread, session_label(one)}
-        ]
-        if session is not None and not sessions:
+        sessions = sessions_named(archive, home.user, session)
+        if session is not None and archive.load(sessions[0]).tip is None:
             raise SessionNotFoundError(session)
         if json:
             print_json([_data(archive, one, rates) for one in sessions])
@@ -141,6 +137,15 @@ def stats(  # noqa: PLR0913 (the options of a command)
             for one in sessions:
                 for part in stats_page(session_label(one), _report(archive, one), rates):
                     print_part(part, console)
+
+
+def sessions_named(archive: Archive, user: str, name: str | None) -> list[Session]:
+    """Return the sessions of a user: all, or those whose label or thread is `name`."""
+    sessions = archive.sessions(user)
+    if name is None:
+        return [*sessions]
+    matches = [session for session in sessions if name in {session.thread, session_label(session)}]
+    return matches or [Session(user, name)]  # unknown, or too damaged to be listed
 
 
 def _report(archive: Archive, session: Session) -> Report:
@@ -185,7 +190,7 @@ def stats_page(
 def _sentence(figures: Report) -> str:
     """Return what was sent, saved against the full history if that is known, and cached."""
     calls = sum(len(turn.calls) for turn in figures.turns)
-    said = f"{figures.sent:,} tokens sent in {calls:,} {'call' if calls == 1 else 'calls'}"
+    said = f"{figures.sent:,} tokens sent in {counted(calls, 'call')}"
     if (saved := figures.savings_vs_full_history) is not None:
         than = f"{'less' if saved >= 0 else 'more'} than the {figures.full_history:,}"
         said += f", {abs(saved):,.0%} {than} of full history"
@@ -229,18 +234,8 @@ def _uncut(header: str, names: Iterable[str]) -> Column:
     return Column(header, no_wrap=True, min_width=longest)
 
 
-def settings(
-    *,
-    config: ConfigFile = None,
-    markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print the table of docs/settings.md instead.")
-    ] = False,
-    json: Json = False,
-) -> None:
+def settings(*, config: ConfigFile = None, json: Json = False) -> None:
     """Show the current settings, and where each is set."""
-    if markdown:
-        typer.echo(settings_table())
-        return
     keys = load({}, path=config)
     width, schemas = Console().width, Keys.model_json_schema()["properties"]
     values = {**dict(keys.settings), "model": keys.model, "root": discreet(keys.root)}
@@ -357,8 +352,8 @@ def explanation_page(memory: Explanation) -> Iterable[str]:
         yield in_line(memory.text)
     suppressed = ", suppressed" if memory.suppressed else ""
     yield f"holds {memory.effective:.1f} of 100: {memory.level}{suppressed}"
-    times = "time" if memory.accesses == 1 else "times"
-    yield f"base {memory.base}, {memory.days:.1f} days old, accessed {memory.accesses:,} {times}"
+    accessed = f"accessed {counted(memory.accesses, 'time')}"
+    yield f"base {memory.base}, {memory.days:.1f} days old, {accessed}"
     yield f"fades {_fades(memory)}" if memory.attended else "not in attention"
 
 

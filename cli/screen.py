@@ -15,7 +15,7 @@ from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
-from ..memory.metrics import Cost, cached_of
+from ..memory.metrics import Cost
 from .markdown import Streamed
 from .printable import printable
 
@@ -92,19 +92,6 @@ def print_part(part: RenderableType, console: Console) -> None:
         console.print(part, soft_wrap=not console.is_terminal)
 
 
-def _cost(usage: Mapping[str, Mapping[str, Any]]) -> Cost:
-    """Return what the calls of a turn cost, of the usage of each model."""
-    each = usage.values()
-    return Cost(
-        "answer",
-        calls=len(usage),
-        unreported=0,
-        read=sum(one.get("input_tokens", 0) for one in each),
-        cached=sum(map(cached_of, each)),
-        written=sum(one.get("output_tokens", 0) for one in each),
-    )
-
-
 class Screen:
     """Shows turns at a terminal: answers as Markdown, banners, the context and what it cost."""
 
@@ -135,7 +122,7 @@ class Screen:
         elif mode == "values":
             self._report = event.get("memory", {}).get("context_report", {})
         elif mode == "usage" and event:
-            self._spent = _cost(event)
+            self._spent = Cost.of("answer", event.values())
 
     def end(self) -> None:
         """End a turn: print the size of its context."""
