@@ -85,18 +85,6 @@ def test_a_misspelt_command_or_option_is_told(words: tuple[str, ...], meant: str
     assert (result.exit_code, meant in result.stderr) == (2, True)
 
 
-def test_a_misspelt_variable_is_told(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A variable with our prefix that is no setting is named, and does not stop a command."""
-    monkeypatch.setenv("EBBTIDE_CONTXT_BUDGET", "3000")
-
-    result = run("sessions")
-
-    assert result.exit_code == 0
-    assert "EBBTIDE_CONTXT_BUDGET is no setting of Ebbtide and is ignored" in caplog.text
-
-
 @pytest.mark.parametrize("statement", ["import ebbtide", "import ebbtide.cli.main"])
 def test_help_imports_nothing_heavy(statement: str) -> None:
     """Neither the package nor the list of commands imports what only some commands need."""

@@ -37,9 +37,6 @@ from tests.graph.test_middleware_users import (
 )
 from tests.openai_server import Say, serving
 
-NO_STEPS = {"greet", "restore", "erase", "delete_session", "delete_user"}
-"""Commands with tests of their own."""
-
 
 def talked(root: Path, **options: Any) -> Service:
     """Return a service in whose threads both users have an open effort; bob spoke last."""
@@ -61,7 +58,8 @@ async def test_every_command(tmp_path: Path, way: str) -> None:
     served = talked(tmp_path, summary_model=model_of("carol", []))
     results: list[tuple[str, str, str]] = []
 
-    written = json.dumps([step for step in STEPS if step[0] not in NO_STEPS])
+    others = {"greet", "restore", "erase", "delete_session", "delete_user"}
+    written = json.dumps([step for step in STEPS if step[0] not in others])
     for was, here in (("t/gate", "of-{}/gate"), ("gate", "work"), ("porter", "code")):
         written = written.replace(was, here)
     for name, args, _ in json.loads(written):
