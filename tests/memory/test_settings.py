@@ -49,8 +49,11 @@ def test_a_key_that_is_nearly_a_setting_is_told(caplog: pytest.LogCaptureFixture
 
 @pytest.mark.thorough
 def test_a_program_that_is_checked_without_plugins(tmp_path: Path) -> None:
-    """Every setting has a default that type checkers see."""
-    program = "from ebbtide import Settings\nSettings(context_budget=4_000)\n"
+    """Every setting and part of the middleware has a default that type checkers see."""
+    program = (
+        "from ebbtide import EbbtideMiddleware, Settings\n"
+        "EbbtideMiddleware(settings=Settings(context_budget=4_000))\n"
+    )
     (tmp_path / "program.py").write_text(program, "utf-8")
     options = [
         "--strict",
