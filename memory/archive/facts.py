@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, bindparam, delete, select, update
 
 from ..attention.law import Memory
-from ..facts import BASE, ENDED, Fact, Item, fact_id, fold, items, keywords_of, same
+from ..facts import BASE, ENDED, Fact, Item, fact_id, fold, is_fact, items, keywords_of, same
 from ..state_block import newest
 from ..turn import Session, StoredTurn, Tip
 from ..veto import claim
@@ -32,7 +32,7 @@ _OF_USER = (
     .order_by(*_NEWEST_FIRST)
 )
 _PARENT = (
-    select(turns.c.at, ANCHOR)
+    select(turns.c.at, turns.c.status, ANCHOR)
     .join(users, users.c.id == turns.c.owner)
     .where(users.c.name == bindparam("user"), turns.c.hash == bindparam("parent"))
 )
@@ -44,7 +44,7 @@ class Said:
 
     What it says anew is `stored` by the memory: it becomes that, or renews one of the same words in
     any session; without a `Memory` it ends that. What the context had from another session is
-    `accessed`, and `rules` are those in use.
+    `accessed`, and `rules` are those that an answer had before it.
     """
 
     number: int
@@ -73,17 +73,18 @@ def said_of(
 ) -> Said:
     """Return what a turn does to the facts and rules of its user, all of which are compared.
 
-    It does something if it wrote its block, is the first of a day on which rules are in use, or
+    It does something if it wrote its block, is the first of a day on which rules are shown, or
     `moved` its thread to another branch. What a block leaves out stays.
     """
     said, written = items_of(turn, state), any(one["type"] == "anchored" for one in turn.events)
-    has_rules = any(item.field == "Rules" for item in said)
+    shown = (state or {}).get("memory", {}).get("summaries") or ()
+    has_rules = any(item.field == "Rules" for item in said) or any(map(is_fact, shown))
     if session.anonymous or not (written or has_rules or moved):
         return Said(turn.number)
     with connect() as connection:
         key = {"user": session.user, "parent": turn.parent}
         parent = connection.execute(_PARENT, key).first()
-        is_first = parent is None or parent.at[:10] != turn.at[:10]
+        is_first = parent is None or (parent.at[:10], parent.status) != (turn.at[:10], "done")
         if not (written or moved or (has_rules and is_first)):
             return Said(turn.number)
         known = connection.execute(_OF_USER, key).all()
@@ -92,7 +93,6 @@ def said_of(
         by_fold.setdefault(fold(row.text), row.memory)
         wording.setdefault(row.memory, row.text)
     before = {(one.field == ENDED, fold(one.text)) for one in items(anchor_of(parent))}
-    shown = (state or {}).get("memory", {}).get("summaries") or ()
     stored, current = dict[str, tuple[Item, Memory | None]](), dict[str, Item]()
     for place, item in enumerate(said, 1):
         text, ends = storable_text(item.text), item.field == ENDED
@@ -111,7 +111,9 @@ def said_of(
             memory = Memory(name, BASE[item.field], moment(turn.at), keywords_of(text))
             stored[name] = Item(item.field, text), memory
         current[name] = item
-    rules = [name for name, item in current.items() if item.field == "Rules"]
+    rules = {name for name, item in current.items() if item.field == "Rules"}
+    rules |= {row.memory for row in known if row.memory in shown and row.field == "Rules"}
+    rules = rules if turn.status == "done" else set()
     return Said(turn.number, known, stored, current.keys() & {*shown}, rules)
 
 
@@ -124,7 +126,7 @@ def remember(
 ) -> None:
     """Write what a turn does to the facts and rules of its user, see `said_of`.
 
-    A rule has the date of the last day on which its block was in use.
+    A rule has the date of the last day on which it was shown.
     """
     if not (said.stored or said.known or done.moved):
         return

@@ -17,8 +17,8 @@ from ebbtide.memory.turn import Session, StoredTurn, Tip
 from tests.memory.turns import START, answer, human
 
 PEANUTS = "allergic to peanuts"
-FIRST = "a/turn-1/fact-1"
-NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
+FIRST, RULE = "a/turn-1/fact-1", "a/turn-1/fact-2"
+NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
 
 
 @dataclass
@@ -209,13 +209,16 @@ def test_a_surfaced_fact_that_is_repeated_is_an_access(archive: Archive) -> None
     assert archive.attention(40).remembered("ann") == ()
 
 
-def test_a_rule_has_the_day_on_which_it_was_in_use(archive: Archive) -> None:
-    """A turn of another day renews it, without another block."""
+def test_a_rule_has_the_day_on_which_it_was_shown(archive: Archive) -> None:
+    """An answer of another day renews it: in its own session, and where it was surfaced."""
     session = Saying(archive, "a")
     session.say(Rules="Answer in Dutch.", Facts=PEANUTS)
     session.say(day=2)
+    own = created(archive), created(archive, RULE)
+    Saying(archive, "b").say(day=3, surfaced=RULE)
 
-    assert (created(archive), created(archive, "a/turn-1/fact-2")) == ("1", "2")
+    assert own == ("1", "2")
+    assert created(archive, RULE) == "3"
 
 
 def test_suppressed_stays_suppressed(archive: Archive) -> None:
