@@ -2,9 +2,10 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
 from typing import Final, Literal, TypeAlias
 
 from rapidfuzz import fuzz
@@ -146,28 +147,35 @@ def _framed(text: str) -> tuple[frozenset[str], tuple[str, ...], frozenset[str]]
     return frozenset(values), negated, frame
 
 
+def behind(known: Mapping[str, Fact]) -> Mapping[str, Sequence[Fact]]:
+    """Return by id of each fact, newest first, the older ones in force that compete with it."""
+    return _behind(tuple(known.values()))
+
+
+@lru_cache(maxsize=100)  # of so many users: each prompt of a turn shows the same facts
+def _behind(facts: tuple[Fact, ...]) -> Mapping[str, Sequence[Fact]]:
+    found, near = dict[str, list[Fact]](), defaultdict[str, list[Fact]](list)
+    for fact in sorted(facts, key=attrgetter("order")):
+        frame = _framed(fact.text)[2]
+        older = {one.id: one for word in frame for one in near[word] if one.order < fact.order}
+        rivals = [one for one in older.values() if competes(one.text, fact.text)]
+        found[fact.id] = sorted(rivals, key=attrgetter("order"), reverse=True)
+        for word in frame if fact.holds else ():
+            near[word].append(fact)
+    return dict(reversed(found.items()))
+
+
 def holding(known: Mapping[str, Fact]) -> dict[str, Fact]:
     """Return by id the fact that holds in place of each one: the newest that competes, or itself.
 
     One that only competes with what does not hold itself stays, so each is told somewhere.
     """
-    found, current = dict[str, Fact](), defaultdict[str, list[Fact]](list)
-    in_force = (one for one in known.values() if one.holds)
-    for fact in sorted(in_force, key=lambda one: one.order, reverse=True):
-        words = _framed(fact.text)[2]
-        later = (one for word in words for one in current[word] if one.order > fact.order)
-        rivals = [one for one in later if competes(one.text, fact.text)]
-        found[fact.id] = max(rivals, key=lambda one: one.order, default=fact)
-        for word in () if rivals else words:
-            current[word].append(fact)
+    found = dict[str, Fact]()
+    for name, older in behind(known).items():
+        if known[name].holds and found.setdefault(name, known[name]).id == name:
+            for one in older:
+                found.setdefault(one.id, known[name])
     return found
-
-
-def behind(fact: Fact, known: Mapping[str, Fact]) -> list[Fact]:
-    """Return the older facts in place of which one holds, the newest first."""
-    older = (one for one in known.values() if one.holds and one.order < fact.order)
-    rivals = [one for one in older if competes(one.text, fact.text)]
-    return sorted(rivals, key=lambda one: one.order, reverse=True)
 
 
 def keywords_of(text: str) -> tuple[str, ...]:

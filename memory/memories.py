@@ -32,10 +32,10 @@ class UserMemories:
         A fact or rule stands before those in place of which it holds.
         """
         ids, known = self.attention.remembered(self.user), self.archive.facts(self.user)
-        current, placed = holding(known), dict[str, None]()
+        current, older, placed = holding(known), behind(known), dict[str, None]()
         for memory_id in ids:
             if (first := current.get(memory_id)) and memory_id not in placed:
-                placed |= dict.fromkeys(one.id for one in (first, *behind(first, known)))
+                placed |= dict.fromkeys(one.id for one in (first, *older[first.id]))
             placed |= {memory_id: None}
         return tuple(map(self.explain, placed))
 

@@ -87,14 +87,14 @@ def summary_lines(
     frame = max(count_messages(messages, work.run.count) for messages in frames)
     limit = max(1, part_limit("memory", room) - frame)
     concluded = [effort for effort in efforts if effort.status == "concluded"]
-    lines = {}
+    lines, before = {}, behind(known)
     for effort in sorted(concluded, key=lambda e: 0 if is_qualified(e.id) else e.turn):
         elsewhere = is_qualified(effort.id)
         turns = work.view.turns_of(effort.id, [effort.turn]) if elsewhere else ()
         day = f" ({day_of(turns[0].at)})" if turns else ""
         line = f"- {effort.id}{day}: {one_line(effort.summary)}"
         if fact := known.get(effort.id):
-            texts = [fact.text, *(older.text for older in behind(fact, known))]
+            texts = [fact.text, *(older.text for older in before[effort.id])]
             line = f"- {effort.id}{day}: {one_line('; before: '.join(texts))}"
         lines[effort.id] = cut_marked(line, limit, work.run.count)
     return lines
