@@ -1,12 +1,12 @@
 """Surface memories of a user's other sessions: at the start of one, and what changed since."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 
 from ..efforts import Effort, Efforts, happened, within_limit
-from ..facts import fold, holding, is_fact, items
+from ..facts import Fact, fold, holding, is_fact, items
 from ..names import parted, session_name
 from ..settings import Settings
 from ..view import ArchiveView
@@ -26,13 +26,17 @@ class Attended:
     now: datetime
 
     def surfaced(self, state: Efforts, message: str) -> Efforts:
-        """Return the state of a first turn with the efforts in attention beside its message.
+        """Return the state of a first turn with what is in attention beside its message.
 
-        Raises `AttentionError`.
+        That is each rule, and of the rest the first `attention_limit`. Raises `AttentionError`.
         """
-        self.attention.prune(self.view.session.user, now=self.now)
-        visible = (effort.id for effort, _ in self._visible(message))
-        chosen = [*islice(visible, self.settings.attention_limit)]
+        user, limit = self.view.session.user, self.settings.attention_limit
+        self.attention.prune(user, now=self.now)
+        known = self.view.archive.facts(user) if limit else {}
+        ranked = self._ranked(message, known) if limit else {}
+        rules = [name for name in ranked if name in known and known[name].field == "Rules"]
+        others = (effort.id for effort in self._concluded(ranked) if effort.id not in rules)
+        chosen = [*rules, *islice(others, limit)]
         if not chosen:
             return state
         return within_limit(happened(state, {"type": "surfaced", "efforts": chosen}))
@@ -42,26 +46,32 @@ class Attended:
 
         Raises `AttentionError`.
         """
-        overlap = self.settings.min_keyword_overlap
+        overlap, limit = self.settings.min_keyword_overlap, self.settings.recall_hints
+        shares = self._ranked(text, self.view.archive.facts(self.view.session.user))
         ids = (
             effort.id
-            for effort, share in self._visible(text, unrelated=False)
-            if share >= _RELATED or round(share * len(effort.keywords)) >= overlap
+            for effort in self._concluded(name for name in shares if shares[name])
+            if shares[effort.id] >= _RELATED
+            or round(shares[effort.id] * len(effort.keywords)) >= overlap
         )
-        return tuple(islice(ids, self.settings.recall_hints))
+        return tuple(islice(ids, limit))
 
-    def _visible(self, text: str, *, unrelated: bool = True) -> Iterator[tuple[Effort, float]]:
-        """Yield what is in attention, of facts that compete the newest in place of all."""
+    def _ranked(self, text: str, known: Mapping[str, Fact]) -> dict[str, float]:
+        """Return what is in attention and how related it is to a text, the strongest first.
+
+        Of facts that compete it is the newest in place of all.
+        """
         own, user = session_name(self.view.session), self.view.session.user
-        current, shown = holding(self.view.archive.facts(user)), set[str]()
+        current, found = holding(known), dict[str, float]()
         for memory in self.attention.refresh_for_context(user, text, CAPACITY, now=self.now):
             name = current[memory.id].id if memory.id in current else memory.id
-            if parted(name)[0] == own or not (memory.relevance or unrelated) or name in shown:
-                continue
-            shown.add(name)
-            effort = self.view.effort(name, ())
-            if effort is not None and effort.status == "concluded":
-                yield effort, memory.relevance
+            if parted(name)[0] != own:
+                found[name] = max(memory.relevance, found.get(name, 0.0))
+        return found
+
+    def _concluded(self, names: Iterable[str]) -> Iterator[Effort]:
+        efforts = (self.view.effort(name, ()) for name in names)
+        return (one for one in efforts if one is not None and one.status == "concluded")
 
 
 def learned(view: ArchiveView, state: Efforts) -> Efforts:

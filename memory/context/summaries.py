@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 
 from langchain_core.messages import BaseMessage
 
@@ -14,6 +15,9 @@ from ..running_turn import Turn
 from ..tokens import count_messages, cut_marked
 from .budget import part_limit
 
+_RULES_SHARE = 4
+"""The rules of other sessions have lines in one of four tokens of the share, the others names."""
+
 NAMED = 20
 """Older efforts that are named at most: a model asked for one then needs no search for its id."""
 
@@ -22,8 +26,8 @@ def fitting(work: Turn) -> tuple[tuple[str, ...], tuple[str, ...], int]:
     """Return the efforts that get a line, the older ones that are named, and how many are not.
 
     The lines are those of the efforts that were concluded last, as many as fit, so that a reference
-    does not exchange them; efforts of other sessions count by when they were referenced. Names take
-    what they leave.
+    does not exchange them; efforts of other sessions count by when they were referenced. Before
+    these come the newest rules, within a quarter of the share. Names take what they leave.
     """
     limit = part_limit("memory", work.room)
     stored = work.view.efforts_named([*work.efforts.summaries], work.efforts.events)
@@ -37,8 +41,12 @@ def fitting(work: Turn) -> tuple[tuple[str, ...], tuple[str, ...], int]:
         name: (ended.get(name, work.efforts.summaries[name]["last_referenced_turn"]), at)
         for at, name in enumerate(every)
     }
-    newest = sorted(every, key=lambda name: places[name], reverse=True)
-    concluded = _count_concluded(work)
+    rules = [name for name, fact in known.items() if name in every and fact.field == "Rules"]
+    sizes = accumulate(work.run.count(f"{every[name]}\n") for name in rules)
+    unlisted = rules[bisect_right([*sizes], limit // _RULES_SHARE) :]
+    others = sorted({*every}.difference(rules), key=lambda name: places[name], reverse=True)
+    newest = [*rules[: len(rules) - len(unlisted)], *others]
+    concluded = _count_concluded(work) + len(unlisted)
 
     def first(number: int) -> dict[str, str]:
         chosen = {*newest[:number]}
@@ -50,7 +58,7 @@ def fitting(work: Turn) -> tuple[tuple[str, ...], tuple[str, ...], int]:
     steps = range(1, len(newest) + 1)
     lines = first(bisect_right(steps, limit, key=lambda number: size(first(number), (), concluded)))
     left = max(0, concluded - sum(not is_qualified(name) for name in lines))
-    older = _newest_concluded(work, lines) if left else []
+    older = [*unlisted, *(_newest_concluded(work, lines) if left > len(unlisted) else ())]
     steps = range(1, len(older) + 1)
     named = bisect_right(steps, limit, key=lambda n: size(lines, older[:n], max(1, left - n)))
     return (*lines,), (*older[:named],), max(0, left - named)

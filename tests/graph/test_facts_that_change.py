@@ -97,3 +97,18 @@ def test_a_suppressed_rule_is_not_told(tmp_path: Path) -> None:
 
     assert told(talk, "thu", "Dutch") == [DUTCH]
     assert told(talk, "mon", "Dutch") == []
+
+
+def test_rules_stand_beside_the_strongest(tmp_path: Path) -> None:
+    """All are surfaced beside the ten: the newest with a line, those without room by name."""
+    rules = "\n".join(f"answer {n} to question {n} of form {n} in verse" for n in range(40))
+    facts = "\n".join(f"has {n} of thing {n}" for n in range(12))
+    talk = agent_of(tmp_path, [block(Rules=rules, Facts=facts), "Yes."])
+    talk.say("Verse!", thread("mon"))
+
+    lines = told(talk, "tue", "verse")
+
+    (earlier,) = [one.text for one in talk.last if "From earlier sessions" in one.text]
+    assert 0 < len(lines) < 40
+    assert earlier.count("has ") == 10
+    assert "without a line here" in earlier
