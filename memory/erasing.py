@@ -42,7 +42,8 @@ class Erased:
     `id` is that of the turn, `quoted` are other turns that say the same and stay as they are.
     `stale` are the efforts whose summary was emptied, `named` the efforts that the turn opened,
     whose names stay. `elsewhere` are the other sessions that have the turn, since one thread was
-    copied from the other. `left` says what could not be removed.
+    copied from the other, or had a line of it in their state block. `left` says what could not be
+    removed.
     """
 
     turn: int
@@ -56,10 +57,14 @@ class Erased:
 
 @dataclass(frozen=True, slots=True)
 class DeletionReport:
-    """The sessions that were deleted, and what could not be erased, a sentence each."""
+    """The sessions that were deleted, and what could not be erased, a sentence each.
+
+    `elsewhere` are other sessions whose state block lost a line that only these had said.
+    """
 
     sessions: tuple[Session, ...]
     not_erased: tuple[str, ...] = ()
+    elsewhere: tuple[Session, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

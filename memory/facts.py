@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
@@ -94,12 +94,31 @@ def items(block: Mapping[str, str]) -> tuple[Item, ...]:
     found: dict[str, Item] = {}
     for name in BASE:
         for line in _ITEMS.split(block.get(name, "")):
-            text = " ".join(_BULLET.sub("", line).split()).rstrip(".")
-            ended = _ENDS.match(text)
-            item = Item(ENDED, text[ended.end() :]) if ended else Item(name, text)
+            item = _item(name, line)
             if fold(item.text) not in _NOTHING:
-                found.setdefault(fold(text), item)
+                found.setdefault(f"{item.field == ENDED} {fold(item.text)}", item)
     return tuple(found.values())
+
+
+def _item(name: Field, line: str) -> Item:
+    text = " ".join(_BULLET.sub("", line).split()).rstrip(".")
+    ended = _ENDS.match(text)
+    return Item(ENDED, text[ended.end() :]) if ended else Item(name, text)
+
+
+def without_lines(block: Mapping[str, str], folded: Collection[str]) -> dict[str, str]:
+    r"""Return a state block without the lines that equal one of these texts, see `fold`.
+
+    >>> without_lines({"Goal": "ship", "Facts": "- lives in Lyon\n- likes tea"}, ["likes tea"])
+    {'Goal': 'ship', 'Facts': '- lives in Lyon'}
+    """
+    left = dict[str, str]()
+    for name, text in block.items():
+        lines = _ITEMS.split(text)
+        kept = [one for one in lines if fold(_item("Facts", one).text) not in folded]
+        if kept or not lines:
+            left[name] = text if kept == lines else "\n".join(kept)
+    return left
 
 
 def fold(text: str) -> str:

@@ -1,7 +1,7 @@
 """Erase a turn, a session or a user for good: archive, attention, saved states and checkpoints."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from langchain_core.messages import BaseMessage
@@ -124,8 +124,7 @@ def erase(
     not_erased = [*erased.left, *_drop_caches(parts, session)]
     if saver and (thread.has_checkpoints or archive.load(session).reseed):
         not_erased += _replace_checkpoints(thread, saver, turn)
-    for other in erased.elsewhere:
-        not_erased += _erase_in_copy(thread, other, turn)
+    not_erased += _erase_elsewhere(thread.place, thread.config, erased.elsewhere)
     names = (f"the name of effort {name!r}, which the turn opened" for name in erased.named)
     return ErasureReport(
         turn=erased.turn,
@@ -169,8 +168,14 @@ def delete_session(agent: Agent, config: RunnableConfig) -> DeletionReport:
     owned, undeletable = _delete_checkpoints(place, session.user, threads, sessions)
     if not sessions and not owned:
         raise SessionNotFoundError(session.thread)
-    not_erased += [*undeletable, *reclaim(place.saver)]
-    return DeletionReport(sessions, tuple(dict.fromkeys(not_erased)))
+    others = dict.fromkeys(one for deletion in deleted for one in deletion.elsewhere)
+    elsewhere = tuple(one for one in others if one.thread != session.thread)
+    not_erased += [
+        *undeletable,
+        *_erase_elsewhere(place, newest_config(config), elsewhere),
+        *reclaim(place.saver),
+    ]
+    return DeletionReport(sessions, tuple(dict.fromkeys(not_erased)), elsewhere)
 
 
 @command(changes=True, method="DELETE", path="user", slash="")
@@ -323,18 +328,22 @@ def _replace_checkpoints(thread: Thread, saver: Saver, turn: int) -> tuple[str, 
     return (*not_erased, f"the application's own keys in the state of the thread: {names}")
 
 
-def _erase_in_copy(thread: Thread, other: Session, turn: int) -> tuple[str, ...]:
-    """Erase a turn from the checkpoints of another thread that has it; return what is left."""
-    place, saver = thread.place, thread.place.saver
-    configurable = {**thread.config.get("configurable", {}), "thread_id": other.thread}
-    left = f"the checkpoints of thread {other.thread!r}, which has the turn too: erase it there"
-    if saver is None or other.namespace != thread.session.namespace:
-        return (left,)
-    try:
-        copy = resting(place.graph, {**thread.config, "configurable": configurable})
-        return _replace_checkpoints(copy, saver, turn) if copy.has_checkpoints else ()
-    except (TurnRunningError, SessionNotFoundError):
-        return (left,)
+def _erase_elsewhere(
+    place: Place, config: RunnableConfig, others: Iterable[Session]
+) -> Iterator[str]:
+    """Rebuild other threads of a user from the archive; yield what could not be erased."""
+    for other in others:
+        left = f"the checkpoints of thread {other.thread!r}, which has it too: erase it there"
+        chosen = {**config.get("configurable", {}), "thread_id": other.thread}
+        if place.saver is None or other.namespace != place.path:
+            yield left
+            continue
+        try:
+            copy = resting(place.graph, {**config, "configurable": chosen})
+            if copy.has_checkpoints:
+                yield from _replace_checkpoints(copy, place.saver, copy.turn)
+        except (TurnRunningError, TurnArrivedError, SessionNotFoundError):
+            yield left
 
 
 def _rebuilt(thread: Thread) -> TurnState:

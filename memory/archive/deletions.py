@@ -34,23 +34,24 @@ from .schema import facts as fact_rows
 from .schema import parts as stored_parts
 
 
-def delete_session(scope: Scope) -> tuple[Session, ...]:
+def delete_session(scope: Scope) -> tuple[list[Session], set[str]]:
     """Delete a session; return the sessions of copied threads that keep some of its turns.
+
+    And the texts of facts that are gone with it, folded.
 
     Those turns stay in a session without a name, which nobody is shown. Of such sessions, too, is
     deleted what only this one saw.
     """
     connection, user = scope.connection, scope.row.user
-    _delete(scope)
+    lost = _delete(scope)
     # A copy has a higher id than what it was copied from, which it may have been the last to see.
     hidden = select(sessions).where(sessions.c.owner == user, sessions.c.hidden)
     for row in connection.execute(hidden.order_by(sessions.c.id.desc()).with_for_update()).all():
         session = Session(scope.session.user, row.thread, row.namespace)
-        _delete(scope_of(connection, SessionRow.from_row(row), session))
+        lost |= _delete(scope_of(connection, SessionRow.from_row(row), session))
     to_sweep(connection)
     keeping = {number for number, _ in _segments_of_others(scope)}
-    rows = connection.execute(select(sessions).where(sessions.c.id.in_(keeping)))
-    return tuple(Session(scope.session.user, r.thread, r.namespace) for r in rows if not r.hidden)
+    return scope.others(keeping), lost
 
 
 def delete_rest(connection: Connection, user: str) -> None:
@@ -65,8 +66,11 @@ def delete_rest(connection: Connection, user: str) -> None:
     to_sweep(connection)
 
 
-def _delete(scope: Scope) -> None:
-    """Delete the rows of a session but for the turns that other sessions go on from."""
+def _delete(scope: Scope) -> set[str]:
+    """Delete the rows of a session but for the turns that other sessions go on from.
+
+    Returns the texts of facts that are gone with it, folded.
+    """
     connection, session = scope.connection, scope.row.id
     seen: dict[int, int] = {}
     for _, part in _segments_of_others(scope):
@@ -92,17 +96,18 @@ def _delete(scope: Scope) -> None:
         connection.execute(delete(table).where(*gone))
     for table in (extractions, memories):
         connection.execute(delete(table).where(table.c.session == session))
-    facts.forget(connection, scope.row.user, fact_rows.c.session == session)
+    lost = facts.forget(connection, scope.row.user, fact_rows.c.session == session)
     connection.execute(delete(runs).where(runs.c.session == session, runs.c.id.not_in(seen)))
     if not kept:
         connection.execute(delete(sessions).where(sessions.c.id == session))
-        return
+        return lost
     for run, last in seen.items():
         connection.execute(update(runs).where(runs.c.id == run).values(last=last))
     nameless = Session(scope.session.user, f"deleted {uuid4()}")
     names = {"name": session_name(nameless), "thread": nameless.thread, "namespace": ""}
     scope.note(**names, hidden=True, turns=kept, newest=newest, reseed=None)
     scope.count_rewritten()
+    return lost
 
 
 def _segments_of_others(scope: Scope) -> list[tuple[int, Segment]]:

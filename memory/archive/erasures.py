@@ -12,9 +12,11 @@ from ..compressions import Compression, as_data, from_data
 from ..efforts import Effort
 from ..erasing import Carried, Erased, buried, quoted_by, without
 from ..errors import TipNotFoundError, TurnNotFoundError
+from ..facts import without_lines
 from ..names import qualified
 from ..search.passages import passages
 from ..serialised import clean
+from ..state_block import newest
 from ..turn import Event, Session, StoredTurn, Tip
 from . import attachments, facts, index, parts
 from .commit import add_changes
@@ -137,7 +139,7 @@ class Scope:
         carried, anchors = dict[str, Carried](), dict[str, dict[str, str]]()
         places = dict[tuple[int, int], Carried]()
         self.count_rewritten()
-        for row in self._in_order(reached):
+        for row in self.in_order(reached):
             stored, block = turn_of(row), anchor_of(row)
             before = carried.get(row.parent, Carried())
             after, has = without(stored, before, turn, gone)
@@ -164,7 +166,8 @@ class Scope:
         logs = frozenset[str]().union(*(has.logs for has in places.values()))
         _empty_compressions(self, turn, places, logs)
         of_gone = fact_rows.c.hash.in_(gone), index.among(fact_rows.c.session, self.sessions)
-        facts.forget(self.connection, self.row.user, *of_gone)
+        lost = facts.forget(self.connection, self.row.user, *of_gone)
+        having, repeated = empty_lines(self, lost)
         attachments.forget(
             self.connection, self.row.user, [row.id for row in rows], awaiting_in=self.session
         )
@@ -175,11 +178,15 @@ class Scope:
         opened = dict.fromkeys(event["effort"] for event in events if event["type"] == "opened")
         quoting = {*quoted_by(erased, map(turn_of, self.turns()))}
         quoted = tuple(sorted(quoting, key=attrgetter("turn", "id")))
-        having = {number >> TURN_BITS for number in reached} - {self.row.id}
-        shown = select(sessions).where(sessions.c.id.in_(having), ~sessions.c.hidden)
-        others = self.connection.execute(shown.order_by(sessions.c.id))
-        elsewhere = (Session(self.session.user, one.thread, one.namespace) for one in others)
-        return Erased(turn, asked.hash, quoted, stale, tuple(opened), tuple(elsewhere))
+        copies = self.others({number >> TURN_BITS for number in reached})
+        there = tuple(dict.fromkeys([*copies, *having]))
+        return Erased(turn, asked.hash, quoted, stale, tuple(opened), there, tuple(repeated))
+
+    def others(self, ids: Collection[int]) -> list[Session]:
+        """Return other sessions with these ids, without those that were deleted."""
+        others = index.among(sessions.c.id, ids), sessions.c.id != self.row.id, ~sessions.c.hidden
+        rows = self.connection.execute(select(sessions).where(*others).order_by(sessions.c.id))
+        return [Session(self.session.user, one.thread, one.namespace) for one in rows]
 
     def _lineage(self, root: str, turn: int) -> tuple[set[str], list[int]]:
         """Return the hashes of what goes with a turn, and the rows of these and of what follows.
@@ -201,7 +208,7 @@ class Scope:
                 ids.append(row.id)
         return gone, ids
 
-    def _in_order(self, ids: Sequence[int]) -> Iterator[Any]:
+    def in_order(self, ids: Sequence[int]) -> Iterator[Any]:
         """Yield the rows of turns in the order of their ids here."""
         for at in range(0, len(ids), _CHUNK):
             some = ids[at : at + _CHUNK]
@@ -269,6 +276,39 @@ def scope_of(
         involved |= more
     reached = {row.id: before[row.id] for row in rows if row.session in involved}
     return Scope(connection, stored, session, reached, tuple(sorted(involved)))
+
+
+def empty_lines(scope: Scope, folded: Collection[str]) -> tuple[list[Session], list[str]]:
+    """Take lines that equal one of these texts out of all state blocks of the user.
+
+    Returns the other sessions that had one, and a sentence for each answer that still has it.
+    """
+    connection, of_user = scope.connection, turns.c.owner == scope.row.user
+    own = select(blocks).join(turns, turns.c.id == blocks.c.id).where(of_user)
+    found: dict[int, dict[str, str]] = {}
+    for row in connection.execute(own).all() if folded else ():
+        block = anchor_of(row)
+        if (left := without_lines(block, folded)) != block:
+            found[row.id] = left
+            emptied = update(blocks).where(blocks.c.id == row.id)
+            connection.execute(emptied.values(anchor=zipped_json(left)))
+    carry = select(turns.c.id).where(index.among(turns.c.block, found)).order_by(turns.c.id)
+    numbers, repeated = connection.execute(carry).scalars().all(), list[str]()
+    having = {number >> TURN_BITS for number in numbers}
+    named = index.among(sessions.c.id, having)
+    names = {row.id: row.name for row in connection.execute(select(sessions).where(named))}
+    for row in scope.in_order(numbers):
+        stored, left = turn_of(row), found[row.block]
+        events = tuple({**e, "anchor": left} if "anchor" in e else e for e in stored.events)
+        if events != stored.events:
+            _put(scope, row, stored, replace(stored, events=events))
+        said = (newest(one.content) or {} for one in stored.messages if one.type == "ai")
+        if any(without_lines(block, folded) != block for block in said):
+            name = names[row.session]
+            repeated.append(f"the answer of turn {row.turn} of {name!r}, which repeats a fact")
+    rewritten = update(sessions).where(named)
+    connection.execute(rewritten.values(rewritten=sessions.c.rewritten + 1))
+    return scope.others(having), repeated
 
 
 def to_sweep(connection: Connection) -> None:

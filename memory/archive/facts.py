@@ -201,15 +201,20 @@ def of_user(connection: Connection, user: str, ids: Collection[str] = ()) -> dic
     return found
 
 
-def forget(connection: Connection, user: int, *origins: Any) -> None:
-    """Delete origins of a user's facts, and the memories that no other one says."""
-    touched = select(facts.c.memory, facts.c.field).where(facts.c.owner == user, *origins)
+def forget(connection: Connection, user: int, *origins: Any) -> set[str]:
+    """Delete origins of a user's facts, and the memories that no other one says.
+
+    Returns the texts of these, folded.
+    """
+    touched = select(facts).where(facts.c.owner == user, *origins)
     gone = connection.execute(touched).all()
     names = {row.memory for row in gone}
     connection.execute(delete(facts).where(facts.c.owner == user, *origins))
     query = select(facts).where(facts.c.owner == user, among(facts.c.memory, names))
     rows = connection.execute(query.order_by(*_NEWEST_FIRST)).all()
     left = {row.memory: row.text for row in reversed(rows) if row.field != ENDED}
+    said = (row for row in (*gone, *rows) if row.memory not in left)
+    lost = {fold(row.text) for row in said}
     for memory_id in names:
         if memory_id in left:
             set_keywords(connection, user, memory_id, left[memory_id])
@@ -217,3 +222,4 @@ def forget(connection: Connection, user: int, *origins: Any) -> None:
             connection.execute(delete(memories).where(*row_of(user, memory_id)))
             connection.execute(delete(facts).where(*row_of(user, memory_id, facts)))
     _settle(connection, user, {row.memory for row in gone if row.field == ENDED}, rows)
+    return lost

@@ -31,7 +31,7 @@ from .attachments import read as stored_attachments
 from .commit import Prepared, commit, session_row
 from .database import LOCK_TIMEOUT, POOL_SIZE, Database, added, again_if_lost, upsert
 from .deletions import delete_rest, delete_session
-from .erasures import Scope, compression_row, scope_of
+from .erasures import Scope, compression_row, empty_lines, scope_of
 from .index import among
 from .load import SESSION_AND_CLAIM, TIP, Past, SessionRow
 from .memories import SqlAttention, attend
@@ -246,7 +246,7 @@ class SqlArchive(Archive):
             erased = scope.erase(tip, turn)
         self._forget()
         self._vectors.look_again(session)
-        return replace(erased, left=self.database.sweep())
+        return replace(erased, left=(*erased.left, *self.database.sweep()))
 
     def resummarised(self, session: Session, tip: Tip, effort: Effort) -> None:
         with self._writing(session, copies=True) as scope:
@@ -283,18 +283,20 @@ class SqlArchive(Archive):
 
     def delete_session(self, session: Session) -> DeletionReport:
         try:
-            with self._writing(session) as scope:
-                keeping = delete_session(scope)
+            with self._writing(session, copies=True) as scope:
+                alone = scope_of(scope.connection, scope.row, session)
+                keeping, lost = delete_session(alone)
+                emptied, repeated = empty_lines(alone, lost)
                 self._disown(scope.connection, session)
         except SessionNotFoundError:
             return self._deleted(())
-        deleted = self._deleted((session,))
+        deleted = replace(self._deleted((session,)), elsewhere=tuple(emptied))
         kept = (
             f"turns of thread {session.thread!r}: thread {copy.thread!r} was copied from it and "
             "goes on from them; delete that one too"
             for copy in keeping
         )
-        return replace(deleted, not_erased=(*kept, *deleted.not_erased))
+        return replace(deleted, not_erased=(*kept, *repeated, *deleted.not_erased))
 
     def delete_user(
         self, user: str, also: Callable[[Sequence[Session]], None] | None = None

@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from ebbtide import memories
+import pytest
+
+from ebbtide import delete_session, erase, memories
 from tests.agents import Talk
 from tests.agents import talk as agent_of
 from tests.graph.test_search_facts import block, found, thread
@@ -112,3 +114,29 @@ def test_rules_stand_beside_the_strongest(tmp_path: Path) -> None:
     assert 0 < len(lines) < 40
     assert earlier.count("has ") == 10
     assert "without a line here" in earlier
+
+
+@pytest.mark.parametrize("how", ["turn", "session"])
+def test_an_erased_fact_leaves_later_blocks(tmp_path: Path, how: str) -> None:
+    """Also in another thread that repeats it: in its records, its state and its prompt."""
+    tea = {"Facts": "lives in Lyon\n- Likes TEA.", "Goal": "ship"}
+    script = [block(Facts="likes tea"), block(**tea), "Good.", "Good."]
+    talk = agent_of(tmp_path, script)
+    talk.say("Tea, please.", thread("a"))
+    talk.say("Hello.", thread("b"))
+
+    if how == "turn":
+        left = erase(talk.agent, thread("a"), 1).not_erased
+    else:
+        left = delete_session(talk.agent, thread("a")).not_erased
+    states = [one.values for one in talk.agent.get_state_history(thread("b"))]
+    state = talk.say("Good morning.", thread("b"))
+
+    assert [one for one in left if "'b'" in one] == [
+        "the answer of turn 1 of 'b', which repeats a fact"
+    ]
+    assert "TEA" not in repr(states) + repr(state)
+    assert state["memory"]["anchor"] == {"Goal": "ship", "Facts": "lives in Lyon"}
+    assert "TEA" not in repr([one.events for one in talk.turns(state)])
+    assert "TEA" not in talk.last[0].text + talk.last[-1].text
+    assert [one.text for one in memories(talk.archive, "ann").list()] == ["lives in Lyon"]
