@@ -88,52 +88,36 @@ class Carried:
         return {name: text for name, text in anchor.items() if (name, text) not in self.fields}
 
 
-def buried(
-    turn: StoredTurn, efforts: Mapping[str, Effort], anchor: Mapping[str, str]
-) -> tuple[StoredTurn, Carried]:
-    """Return a turn, or a command, without its texts, and what the memory after it has from it.
+def given(turn: StoredTurn, efforts: Mapping[str, Effort], anchor: Mapping[str, str]) -> Carried:
+    """Return what the memory after a turn, or a command, has from it.
 
-    Its place and names of efforts stay. `efforts` are those that it changed, and `anchor` is the
-    state block, as they were before it.
+    `efforts` are those that it changed, and `anchor` is the state block, as they were before it.
     """
-    events, texts, fields = list[Event](), set[tuple[str, str]](), set[tuple[str, str]]()
+    texts, fields = set[tuple[str, str]](), set[tuple[str, str]]()
     for event in turn.events:
         name = event.get("effort", "")
-        added = {key: _added(event, key, efforts.get(name)) for key in _text_fields(event)}
-        texts |= {(name, text) for new in added.values() for text in new}
-        written = _SUMMARY & added.keys() if event["type"] == "concluded" else set[str]()
-        after = _emptied(event, {key for key in added if added[key]} | written)
-        if "constraints" in added:
-            kept = [one for one in event["constraints"] if one not in added["constraints"]]
-            after["constraints"] = kept
-        if "anchor" in event:
-            fields |= event["anchor"].items() - anchor.items()
-            after["anchor"] = dict(event["anchor"].items() & anchor.items())
-        if "words" in event:
-            after["words"] = []
-        events.append(after)
-    status: Status = "command" if turn.status == "command" else "erased"
+        for key in _text_fields(event):
+            before = [*_leaves(getattr(efforts.get(name), key, None))]
+            now = [*_leaves(event[key])]
+            if key == "constraints":  # each by itself
+                now = [one for one in now if one not in before]
+            texts |= {(name, text) for text in now if now != before}
+        fields |= event.get("anchor", {}).items() - anchor.items()
     logs = {*turn.efforts, *(name for name, _ in texts if name)}
-    has = Carried(frozenset(texts), frozenset(fields), frozenset(logs))
-    return replace(turn, messages=(), events=tuple(events), status=status), has
-
-
-def _added(event: Event, key: str, before: Effort | None) -> list[str]:
-    """Return what a turn added to a field of an effort: of constraints each by itself."""
-    earlier, now = [*_leaves(getattr(before, key, None))], [*_leaves(event[key])]
-    if key == "constraints":
-        return [one for one in now if one not in earlier]
-    return [] if now == earlier else now
+    return Carried(frozenset(texts), frozenset(fields), frozenset(logs))
 
 
 def without(
     turn: StoredTurn, carried: Carried, erased: int, gone: Collection[str]
 ) -> tuple[StoredTurn, Carried]:
-    """Return a later turn without what it has from erased ones, and what is carried on.
+    """Return a turn without what it has from erased ones, and what is carried on.
 
-    `erased` is the number of these, `gone` their ids. A result that quotes one by reference makes
-    the log of the turn one that has it.
+    `erased` is the number of these, `gone` their ids. One of them loses its messages. A result that
+    quotes one by reference makes the log of the turn one that has it.
     """
+    if turn.id in gone:
+        status: Status = "command" if turn.status == "command" else "erased"
+        turn = replace(turn, messages=(), status=status)
     quotes = [one for message in turn.messages for one in recalled(message)]
     has_turn = any(one.id in gone or (not one.session and one.turn == erased) for one in quotes)
     while True:
@@ -154,6 +138,8 @@ def without(
             after["constraints"] = [one for one in event["constraints"] if one not in own]
         if "anchor" in event:
             after["anchor"] = carried.remaining(event["anchor"])
+        if "words" in event and turn.id in gone:
+            after["words"] = []
         events.append(after)
     return replace(turn, messages=messages, events=tuple(events)), carried
 

@@ -8,11 +8,11 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Final, Literal, TypeAlias
 
-from rapidfuzz import fuzz
+from rapidfuzz import fuzz, process
 
 from .dates import day_of
 from .efforts import Effort
-from .names import is_qualified, parted, qualified
+from .names import is_qualified, parted
 from .search.terms import query_terms, words
 from .turn import Session, Tip
 from .veto import claim, differ
@@ -121,6 +121,7 @@ def without_lines(block: Mapping[str, str], folded: Collection[str]) -> dict[str
     return left
 
 
+@lru_cache(maxsize=8_000)  # as `claim`
 def fold(text: str) -> str:
     """Return a text by which equal items are told: its words as they are compared.
 
@@ -130,17 +131,16 @@ def fold(text: str) -> str:
     return " ".join(words(text))
 
 
-def same(text: str, other: str) -> bool:
-    """Tell whether two wordings state one fact.
+def alike(text: str, known: Mapping[str, str]) -> str:
+    """Return the key of a wording that states the same fact, the closest one, "" if none does.
 
-    >>> same("Allergic to peanuts.", "allergic to peanuts"), same("Rent is 900", "Rent is 950")
-    (True, False)
+    >>> alike("Is allergic to peanuts.", {"a": "rent is 900", "b": "allergic to peanuts"})
+    'b'
     """
-    one, two = fold(text), fold(other)
-    if one == two:
-        return True
-    alike = fuzz.ratio(" ".join(sorted(one.split())), " ".join(sorted(two.split())))
-    return alike >= _LIKENESS and not differ(text, other)
+    one, *others = (" ".join(sorted(fold(each).split())) for each in (text, *known.values()))
+    found = process.extract(one, others, scorer=fuzz.ratio, score_cutoff=_LIKENESS, limit=None)
+    keys = [*known]
+    return next((keys[at] for *_, at in found if not differ(text, known[keys[at]])), "")
 
 
 def competes(text: str, other: str) -> bool:
@@ -204,15 +204,6 @@ def keywords_of(text: str) -> tuple[str, ...]:
     ('allergic', 'peanuts')
     """
     return tuple(dict.fromkeys(word for word in words(text) if query_terms(word)))
-
-
-def fact_id(session: Session, turn: int, number: int) -> str:
-    """Return the id of an item by the turn that said it first.
-
-    >>> fact_id(Session("ann", "t1"), 3, 1)
-    't1/turn-3/fact-1'
-    """
-    return qualified(session, f"turn-{turn}/fact-{number}")
 
 
 def is_fact(memory_id: str) -> bool:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Table, bindparam, delete, insert, select, upd
 
 from ..compressions import Compression, as_data, from_data
 from ..efforts import Effort
-from ..erasing import Carried, Erased, buried, quoted_by, without
+from ..erasing import Carried, Erased, given, quoted_by, without
 from ..errors import TipNotFoundError, TurnNotFoundError
 from ..facts import without_lines
 from ..names import qualified
@@ -142,14 +142,12 @@ class Scope:
         for row in self.in_order(reached):
             stored, block = turn_of(row), anchor_of(row)
             before = carried.get(row.parent, Carried())
-            after, has = without(stored, before, turn, gone)
             if row.hash in gone:
                 rows.append(row)
                 erased.append(stored)
                 if stored.status != "erased":
-                    tombstone, given = buried(stored, *self._before(stored))
-                    after, has = without(tombstone, before, turn, gone)
-                    has |= given
+                    before |= given(stored, *self._before(stored))
+            after, has = without(stored, before, turn, gone)
             if after != stored:
                 _put(self, row, stored, after)
             left = has.remaining(block)

@@ -13,14 +13,15 @@ from typing import Any
 from sqlalchemy import Connection, and_, bindparam, delete, select, update
 
 from ..attention.law import Memory
-from ..facts import BASE, ENDED, Fact, Item, fact_id, fold, is_fact, items, keywords_of, same
+from ..facts import BASE, ENDED, Fact, Item, alike, fold, is_fact, items, keywords_of
+from ..names import qualified
 from ..state_block import newest
 from ..turn import Session, StoredTurn, Tip
 from ..veto import claim
 from .commit import Committed
 from .database import upsert
 from .index import among
-from .memories import FREE, lock, moment, put, row_of, set_keywords, storable_text
+from .memories import FREE, count_accesses, lock, moment, put, row_of, set_keywords, storable_text
 from .rows import anchor_of
 from .schema import ANCHOR, facts, memories, sessions, turns, users
 
@@ -54,15 +55,6 @@ class Said:
     rules: Collection[str] = ()
 
 
-def items_of(turn: StoredTurn, state: Mapping[str, Any] | None) -> tuple[Item, ...]:
-    """Return what the state block after a turn says; a cut one is read as the model wrote it."""
-    written = [event["anchor"] for event in turn.events if event["type"] == "anchored"]
-    if not written:
-        return items((state or {}).get("memory", {}).get("anchor") or {})
-    raw = [newest(one.content) for one in turn.messages if one.type == "ai"]
-    return items(next(filter(None, reversed(raw)), written[-1]))
-
-
 def said_of(
     connect: Callable[[], AbstractContextManager[Connection]],
     session: Session,
@@ -76,8 +68,12 @@ def said_of(
     It does something if it wrote its block, is the first of a day on which rules are shown, or
     `moved` its thread to another branch. What a block leaves out stays.
     """
-    said, written = items_of(turn, state), any(one["type"] == "anchored" for one in turn.events)
-    shown = (state or {}).get("memory", {}).get("summaries") or ()
+    memory = (state or {}).get("memory", {})
+    shown, block = memory.get("summaries") or (), memory.get("anchor") or {}
+    if written := [event["anchor"] for event in turn.events if event["type"] == "anchored"]:
+        raw = (newest(one.content) for one in reversed(turn.messages) if one.type == "ai")
+        block = next(filter(None, raw), written[-1])  # a cut one as the model wrote it
+    said = items(block)
     has_rules = any(item.field == "Rules" for item in said) or any(map(is_fact, shown))
     if session.anonymous or not (written or has_rules or moved):
         return Said(turn.number)
@@ -96,20 +92,20 @@ def said_of(
     stored, current = dict[str, tuple[Item, Memory | None]](), dict[str, Item]()
     for place, item in enumerate(said, 1):
         text, ends = storable_text(item.text), item.field == ENDED
-        says_so = (memory for memory, other in wording.items() if same(text, other))
-        name = by_fold.get(fold(text)) or next(says_so, "")
+        name = by_fold.get(fold(text)) or alike(text, wording)
         is_new = (ends, fold(item.text)) not in before  # else as it was, or deleted
         if item.field == ENDED:
-            alike = (one for one in wording if one == text or claim(wording[one]) == claim(text))
-            if is_new and (name := name or next(alike, "")):
+            named = (one for one in wording if one == text or claim(wording[one]) == claim(text))
+            if is_new and (name := name or next(named, "")):
                 stored[name] = Item(ENDED, text), None
             continue
         if is_new and name not in shown:
-            free = (fact_id(session, turn.number, n) for n in count(place))  # of other branches too
+            own = qualified(session, f"turn-{turn.number}")
+            free = (f"{own}/fact-{n}" for n in count(place))  # of other branches too
             name = name or next(one for one in free if one not in wording)
             by_fold[fold(text)], wording[name] = name, text
-            memory = Memory(name, BASE[item.field], moment(turn.at), keywords_of(text))
-            stored[name] = Item(item.field, text), memory
+            kept = Memory(name, BASE[item.field], moment(turn.at), keywords_of(text))
+            stored[name] = Item(item.field, text), kept
         current[name] = item
     rules = {name for name, item in current.items() if item.field == "Rules"}
     rules |= {row.memory for row in known if row.memory in shown and row.field == "Rules"}
@@ -144,9 +140,7 @@ def remember(
             if row.session != past.session.id or ids.get(row.turn) == row.hash
         ]
         _settle(connection, user, {row.memory for row in own}, seen)
-    accessed = {"accesses": memories.c.accesses + 1, "attended": FREE}
-    for memory_id in said.accessed:
-        connection.execute(update(memories).where(*row_of(user, memory_id)).values(accessed))
+    count_accesses(connection, user, said.accessed)
     at = {"session": past.session.id, "turn": turn.number, "at": turn.at}
     rows = [
         {"owner": user, "memory": name, "hash": turn.id, **at, **asdict(item)}

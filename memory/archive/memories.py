@@ -6,7 +6,7 @@ let it leave yet. Writers lock the user's row first: none decides on rows that a
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from operator import attrgetter
@@ -37,6 +37,7 @@ from ..serialised import clean
 from ..settings import ATTENTION_THRESHOLD
 from ..turn import Event, Session, StoredTurn, without_controls
 from .database import Database, added, upsert
+from .index import among
 from .load import Past, effort_of
 from .rows import packed
 from .schema import facts, memories, sessions, users
@@ -262,10 +263,16 @@ def attend(
     for effort in efforts:
         memory = _memory(session, effort, turn.at)
         put(connection, row.user, qualified(session, effort.id), memory, row.id)
+    names = (name if is_qualified(name) else qualified(session, name) for name in used)
+    count_accesses(connection, row.user, {*names})
+
+
+def count_accesses(connection: Connection, user: int, ids: Collection[str]) -> None:
+    """Count an access of each of these memories."""
     counted = {"accesses": memories.c.accesses + 1, "attended": FREE}
-    for name in used:
-        memory_id = name if is_qualified(name) else qualified(session, name)
-        connection.execute(update(memories).where(*row_of(row.user, memory_id)).values(counted))
+    own = memories.c.owner == user, among(memories.c.memory, ids)
+    if ids:
+        connection.execute(update(memories).where(*own).values(counted))
 
 
 def accessed(events: Sequence[Event]) -> tuple[str, ...]:
