@@ -40,17 +40,15 @@ class Erased:
     """What an archive erased.
 
     `id` is that of the turn, `quoted` are other turns that say the same and stay as they are.
-    `stale` are the efforts whose summary was emptied, `named` the efforts that the turn opened,
-    whose names stay. `elsewhere` are the other sessions that have the turn, since one thread was
-    copied from the other, or had a line of it in their state block. `left` says what could not be
-    removed.
+    `stale` are the efforts whose summary was emptied. `elsewhere` are the other sessions that have
+    the turn, since one thread was copied from the other, or had a line of it in their state block.
+    `left` says what could not be removed.
     """
 
     turn: int
     id: str
     quoted: tuple[Tip, ...] = ()
     stale: tuple[str, ...] = ()
-    named: tuple[str, ...] = ()
     elsewhere: tuple[Session, ...] = ()
     left: tuple[str, ...] = ()
 

@@ -2,7 +2,6 @@
 
 import secrets
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from langgraph.runtime import Runtime
@@ -70,7 +69,8 @@ def begin_turn(
     efforts = _efforts_at_start(updated(before, settled), arrived, cleared=cleared)
     if efforts.turn == 1 + before.get("adopted", 0):
         question = "\n".join(map(text, arrived.new))
-        efforts = parts.surfaced(efforts, seen.at(Tip()), question, runtime)
+        attended = parts.attended(seen.at(Tip()), runtime)
+        efforts = attended.surfaced(efforts, question) if attended else efforts
     else:
         efforts = learned(view, efforts)
     turns = {**arrived.kept(efforts.turn - 1, window), efforts.turn: [*arrived.new]}
@@ -92,9 +92,8 @@ def _plan_and_notes(
 ) -> dict[str, Any]:
     """Return the update of the turn's efforts, day, hints and plan, and whether a pass is due."""
     read, now = running_turn(state, runtime, parts, view), stamp()
-    known = not read.view.session.anonymous
-    related = partial(parts.related, read.view, runtime=runtime) if known else None
-    work = before_turn(replace(read, now=now, related=related), now)
+    attended = parts.attended(read.view, runtime)
+    work = before_turn(replace(read, now=now, related=attended and attended.related), now)
     update = efforts_update(work.efforts) | plan_update(work, read.plan)
     for banner in update["banners"]:
         runtime.stream_writer({"banner": banner})

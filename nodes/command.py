@@ -41,10 +41,11 @@ def run_command(
     seen = claimed_view(parts.archive, session, tip_of(state))
     before = recovered(state, seen, window)
     rest = load_turn(before, runtime, parts)
+    attended = parts.attended(rest.view, runtime)
     work = replace(
         rest.put(replace(rest.efforts, banners=correction(state))),
         now=stamp(),
-        related=lambda text: parts.related(rest.view, text, runtime),
+        related=attended and attended.related,
     )
     costs: list[QuestionCost] = []
     steps = run(work, [call], frozenset())

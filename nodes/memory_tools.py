@@ -59,9 +59,8 @@ def _steps(
     work, app_tools = running_turn(state, runtime, parts), frozenset(parts.tools)
     # Tools may ask models, which takes long: what they read of the archive is read anew.
     view, now = work.view, stamp()
-    work = replace(
-        work, view=view, now=now, related=lambda text: parts.related(view, text, runtime)
-    )
+    attended = parts.attended(view, runtime)
+    work = replace(work, view=view, now=now, related=attended and attended.related)
     calls, watch = waiting(work.view.running.messages, app_tools), _watch(get_config())
     done = yield from run(
         work, calls, app_tools, lambda line: runtime.stream_writer({"banner": line}), watch

@@ -125,7 +125,6 @@ def erase(
     if saver and (thread.has_checkpoints or archive.load(session).reseed):
         not_erased += _replace_checkpoints(thread, saver, turn)
     not_erased += _erase_elsewhere(thread.place, thread.config, erased.elsewhere)
-    names = (f"the name of effort {name!r}, which the turn opened" for name in erased.named)
     return ErasureReport(
         turn=erased.turn,
         id=erased.id,
@@ -133,7 +132,7 @@ def erase(
         resummarised=tuple(name for name, succeeded in resummarised.items() if succeeded),
         stale=tuple(name for name, succeeded in resummarised.items() if not succeeded),
         lost_edits=edits,
-        not_erased=(*names, *not_erased),
+        not_erased=tuple(not_erased),
     )
 
 

@@ -178,7 +178,8 @@ class Scope:
         quoted = tuple(sorted(quoting, key=attrgetter("turn", "id")))
         copies = self.others({number >> TURN_BITS for number in reached})
         there = tuple(dict.fromkeys([*copies, *having]))
-        return Erased(turn, asked.hash, quoted, stale, tuple(opened), there, tuple(repeated))
+        names = (f"the name of effort {name!r}, which the turn opened" for name in opened)
+        return Erased(turn, asked.hash, quoted, stale, there, (*names, *repeated))
 
     def others(self, ids: Collection[int]) -> list[Session]:
         """Return other sessions with these ids, without those that were deleted."""

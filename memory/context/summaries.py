@@ -33,18 +33,14 @@ def fitting(work: Turn) -> tuple[tuple[str, ...], tuple[str, ...], int]:
     stored = work.view.efforts_named([*work.efforts.summaries], work.efforts.events)
     known = known_facts(work, stored)
     current = holding(known)
-    stale = {name for name, fact in known.items() if current.get(name) is not fact}
-    shown = [one for one in stored if one.id not in stale]
+    shown = [one for one in stored if current.get(one.id) is known.get(one.id)]
     every = summary_lines(work, shown, work.room, known)
-    ended = {effort.id: effort.turn for effort in stored if not is_qualified(effort.id)}
-    places = {
-        name: (ended.get(name, work.efforts.summaries[name]["last_referenced_turn"]), at)
-        for at, name in enumerate(every)
-    }
+    last = {name: entry["last_referenced_turn"] for name, entry in work.efforts.summaries.items()}
+    last |= {effort.id: effort.turn for effort in stored if not is_qualified(effort.id)}
     rules = [name for name, fact in known.items() if name in every and fact.field == "Rules"]
     sizes = accumulate(work.run.count(f"{every[name]}\n") for name in rules)
     unlisted = rules[bisect_right([*sizes], limit // _RULES_SHARE) :]
-    others = sorted({*every}.difference(rules), key=lambda name: places[name], reverse=True)
+    others = sorted((name for name in every if name not in rules), key=last.__getitem__)[::-1]
     newest = [*rules[: len(rules) - len(unlisted)], *others]
     concluded = _count_concluded(work) + len(unlisted)
 

@@ -1,7 +1,7 @@
 """The parts of an agent that its nodes share: models, archive, settings, tools, attention."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, lru_cache
@@ -25,7 +25,6 @@ from ...memory.attention.law import Attention
 from ...memory.attention.surfacing import Attended
 from ...memory.blocks import refused_by
 from ...memory.context.budget import LEAST_ROOM, Part, fixed_parts, instructions, room
-from ...memory.efforts import Efforts
 from ...memory.errors import AttentionError, SettingsError
 from ...memory.fences import Fences
 from ...memory.keywords import KeywordCache
@@ -244,27 +243,8 @@ class AgentParts:
             return None
         return self.attention or self.archive.attention(settings.attention_threshold)
 
-    def surfaced(
-        self, state: Efforts, view: ArchiveView, question: str, runtime: Runtime[Settings]
-    ) -> Efforts:
-        """Return the state of a first turn with the memories in its user's attention."""
-        try:
-            attended = self._attended(view, runtime)
-            return state if attended is None else attended.surfaced(state, question)
-        except AttentionError as error:
-            _log.warning("session %r begins without memories: %s", view.session.thread, error)
-            return state
-
-    def related(self, view: ArchiveView, text: str, runtime: Runtime[Settings]) -> Sequence[str]:
-        """Return the ids of the memories that a text is about."""
-        try:
-            attended = self._attended(view, runtime)
-            return () if attended is None else attended.related(text)
-        except AttentionError as error:
-            _log.warning("session %r has no related memories: %s", view.session.thread, error)
-            return ()
-
-    def _attended(self, view: ArchiveView, runtime: Runtime[Settings]) -> Attended | None:
+    def attended(self, view: ArchiveView, runtime: Runtime[Settings]) -> Attended | None:
+        """Return the attention of a session's user now, None for a user without a name."""
         settings = self.settings_of(runtime.context)
         attention = self.attention_of(view.session, settings)
         return None if attention is None else Attended(attention, view, settings, datetime.now(UTC))

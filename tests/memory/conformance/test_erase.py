@@ -102,7 +102,7 @@ def test_edited_forms_and_copies_go_with_it(archive: SqlArchive) -> None:
     assert holding(archive, SAID) | holding(archive, file[:60]) == set()
     statuses = [tuple(t.status for t in archive.load(*one).turns([1, 2, 3])) for one in tips]
     assert statuses == [("done", "erased", "done")] * 3
-    assert (erased.quoted, erased.elsewhere, erased.named) == ((), (copy,), ("a", "b"))
+    assert (erased.quoted, erased.elsewhere) == ((), (copy,))
     assert [f for one in (SESSION, copy) for f in archive.verify(one) if f.fatal] == []
 
 
@@ -172,7 +172,7 @@ def test_summary_made_from_it_is_redacted_and_stale(archive: Archive) -> None:
         ("b", "All about cables.", "", False),
         ("a", "(redacted: a turn of this effort was erased)", "", True),
     ]
-    assert (erased.stale, erased.named) == (("a",), ("a",))
+    assert erased.stale == ("a",)
 
 
 def test_effort_that_says_the_same_is_named_and_stays(archive: Archive) -> None:

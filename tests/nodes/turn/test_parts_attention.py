@@ -169,7 +169,7 @@ def test_when_attention_fails_the_turn_works(
 
     again = talk(tmp_path, ["Hello."], archive=archive)
     assert not surfaced(meanwhile)
-    assert "session 'tuesday' begins without memories" in caplog.text
+    assert "session 'tuesday' is shown no memories" in caplog.text
     assert MEMORY in surfaced(after(again, "Hello.", session("wednesday")))
 
 
