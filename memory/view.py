@@ -127,8 +127,11 @@ class ArchiveView:
         stored = self.past.efforts_named(own) if own else ()
         changed = changes(events, self.running.number) if events else ()
         latest = {effort.id: effort for effort in (*stored, *changed)}
+        asked = [name for name in foreign if is_fact(name)] if not self.session.anonymous else []
+        known = self.archive.facts(self.session.user, asked) if asked else {}
+        latest |= {name: fact.effort(BASE[fact.field]) for name, fact in known.items()}
         for name in foreign:
-            if effort := self.effort(name, events):
+            if not is_fact(name) and (effort := self.effort(name, events)):
                 latest[name] = effort
         return tuple(filter(None, map(latest.get, ids)))
 

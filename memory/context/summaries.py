@@ -93,13 +93,13 @@ def summary_lines(
     concluded = [effort for effort in efforts if effort.status == "concluded"]
     lines, before = {}, behind(known)
     for effort in sorted(concluded, key=lambda e: 0 if is_qualified(e.id) else e.turn):
-        elsewhere = is_qualified(effort.id)
-        turns = work.view.turns_of(effort.id, [effort.turn]) if elsewhere else ()
-        day = f" ({day_of(turns[0].at)})" if turns else ""
-        line = f"- {effort.id}{day}: {one_line(effort.summary)}"
         if fact := known.get(effort.id):
-            texts = [fact.text, *(older.text for older in before[effort.id])]
-            line = f"- {effort.id}{day}: {one_line('; before: '.join(texts))}"
+            texts, at = [fact.text, *(older.text for older in before[fact.id])], fact.at
+        else:
+            turns = work.view.turns_of(effort.id, [effort.turn]) if is_qualified(effort.id) else ()
+            texts, at = [effort.summary], turns[0].at if turns else ""
+        day = f" ({day_of(at)})" if at else ""
+        line = f"- {effort.id}{day}: {one_line('; before: '.join(texts))}"
         lines[effort.id] = cut_marked(line, limit, work.run.count)
     return lines
 
