@@ -116,7 +116,7 @@ def without_lines(block: Mapping[str, str], folded: Collection[str]) -> dict[str
     for name, text in block.items():
         lines = _ITEMS.split(text)
         kept = [one for one in lines if fold(_item("Facts", one).text) not in folded]
-        if kept or not lines:
+        if kept:
             left[name] = text if kept == lines else "\n".join(kept)
     return left
 

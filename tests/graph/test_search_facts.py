@@ -77,20 +77,6 @@ def test_a_fact_of_the_session_itself_can_be_expanded(tmp_path: Path) -> None:
     assert talk.model.sent[-1].text.count(SAID) > 1
 
 
-def test_a_fact_that_was_ended_is_found(tmp_path: Path) -> None:
-    """It is no longer surfaced, but found until it is deleted."""
-    talk = told(tmp_path, block(Facts=f"no longer: {FACT}"), "Hello.")
-    talk.say("I can eat them now.", thread("a"))
-    talk.say("Good morning.", thread("b"))
-
-    surfaced, before = talk.model.sent[-1].text, found(talk, "b")
-    memories(talk.archive, "ann").delete(FIRST)
-
-    assert FACT not in surfaced
-    assert [one.id for one in before] == [FIRST]
-    assert found(talk, "b") == ()
-
-
 def test_a_fact_of_another_branch_is_not_found(tmp_path: Path) -> None:
     """An undone turn tells nothing, neither in its session nor in another one."""
     talk = agent_of(tmp_path, ["Hello.", block(Facts=FACT), "Hello.", "Hello."])
