@@ -3,7 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import attrgetter
 from typing import Final, Literal, TypeAlias
@@ -73,16 +73,11 @@ class Fact:
         """Its text, and since when it no longer holds."""
         return f"{self.text} ({ENDED} since {day_of(self.lifted)})" if self.lifted else self.text
 
-    def effort(self, importance: int) -> Effort:
-        """Return it as what is surfaced of other sessions: a concluded effort of one turn."""
-        return Effort(
-            self.id,
-            "concluded",
-            summary=self.told,
-            keywords=keywords_of(self.text),
-            importance=importance,
-            turn=self.tip.turn,
-        )
+    @property
+    def effort(self) -> Effort:
+        """It as what is surfaced of other sessions: a concluded effort of one turn."""
+        effort = Effort(self.id, "concluded", summary=self.told, keywords=keywords_of(self.text))
+        return replace(effort, importance=BASE[self.field], turn=self.tip.turn)
 
 
 def items(block: Mapping[str, str]) -> tuple[Item, ...]:

@@ -12,7 +12,7 @@ from .archive.protocol import Archive
 from .compressions import Compression
 from .efforts import Effort, changes
 from .errors import SessionNotFoundError
-from .facts import BASE, is_fact
+from .facts import is_fact
 from .fences import Fences
 from .names import is_qualified, parted, qualified, session_called, session_name
 from .recalled import Recalled, restored
@@ -129,7 +129,7 @@ class ArchiveView:
         latest = {effort.id: effort for effort in (*stored, *changed)}
         asked = [name for name in foreign if is_fact(name)] if not self.session.anonymous else []
         known = self.archive.facts(self.session.user, asked) if asked else {}
-        latest |= {name: fact.effort(BASE[fact.field]) for name, fact in known.items()}
+        latest |= {name: fact.effort for name, fact in known.items()}
         for name in foreign:
             if not is_fact(name) and (effort := self.effort(name, events)):
                 latest[name] = effort
@@ -195,7 +195,7 @@ class ArchiveView:
             fact = known.get(effort_id)
             if fact is None:
                 return None
-            return view_at(self.archive, fact.session, fact.tip), fact.effort(BASE[fact.field])
+            return view_at(self.archive, fact.session, fact.tip), fact.effort
         session, name = parted(effort_id)
         view = self.of_session(session)
         effort = view.effort(name, ()) if view else None
