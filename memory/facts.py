@@ -32,7 +32,7 @@ The veto decides then: "allergic to peanuts" and "not allergic to peanuts" are t
 ENDED: Final = "no longer"
 """What stands before a line that ends a fact or rule, and is the field of that item."""
 
-_ENDS = re.compile(rf"(?i){ENDED}\s*:\s*")
+_ENDS = re.compile(rf"(?i)[\s*]*{ENDED}[\s*]*[:：][\s*]*")
 _ITEMS = re.compile(r"[\n;；]+")
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)])\s+")
 _NOTHING = frozenset({"", "none", "n a", "nothing", "unknown"})
@@ -144,6 +144,8 @@ def competes(text: str, other: str) -> bool:
     Half of the words of the shorter frame are in the other, and a value or a negation differs.
 
     >>> competes("always answer in Dutch", "answer in English from now on, no more Dutch")
+    True
+    >>> competes("lives in Oslo", "lives in Århus")
     True
     >>> competes("always answer in Dutch", "answer briefly"), competes("is 42", "lives in Lyon")
     (False, False)

@@ -19,8 +19,8 @@ _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3})")
 _TOKEN = re.compile(rf"`[^`\n]+`|[{CJK}]|[^\W{CJK}](?:[^\s{CJK}]*[^\W{CJK}])?|[<>=%?？$€£]")
 """A piece of code, a Chinese character, a word with what is inside it, or a sign that matters."""
 
-_NAME = re.compile(r"`[^`\n]+`|(?<=[\w,;] )[A-Z][\w'’-]*|\w+[A-Z]\w*|\w+(?:[_/.@:-]+\w+)+")
-"""A piece of code, a capital letter inside a sentence or a word, or a word of several parts."""
+_AFTER = re.compile(r"[\w,;] ")
+_PARTS = re.compile(r"\w[\w/.@:-]*")
 
 _FIRST = re.compile(r"[A-Z]\w*[^\Ws](?!\w)")
 """A first word that may be a name: in the singular."""
@@ -88,7 +88,7 @@ def claim(text: str) -> tuple[tuple[str, ...], ...]:
     (('900',), ('900',), ('rent', '900'))
     """
     text = _UNIT.sub(" ", _THOUSANDS.sub("", _NOT.sub(" not", text)))
-    names = {*_NAME.findall(text)} - {"I"}
+    names = {one[0] for one in _TOKEN.finditer(text) if _is_name(one)} - {"I"}
     marks, negated, words = list[str](), list[str](), list[str]()
     counts = negates = False
     for piece in _TOKEN.findall(text):
@@ -108,6 +108,15 @@ def claim(text: str) -> tuple[tuple[str, ...], ...]:
             negated[-1] = term
         counts, negates = is_number, False
     return tuple(marks), tuple(sorted(negated)), tuple(words)
+
+
+def _is_name(token: re.Match[str]) -> bool:
+    """Tell whether it is code, several parts, or has a capital inside a sentence or itself."""
+    piece, text, begin = token[0], token.string, token.start()
+    if piece[0] == "`" or (_PARTS.fullmatch(piece) and not {*"_/.@:-"}.isdisjoint(piece)):
+        return True
+    is_inside = begin > 1 and _AFTER.fullmatch(text, begin - 2, begin) and piece[0].isupper()
+    return bool(is_inside) or (piece.isalnum() and any(map(str.isupper, piece[1:])))
 
 
 def _is_one_piece_moved(order: Sequence[str], reordered: Sequence[str]) -> bool:

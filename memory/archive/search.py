@@ -610,11 +610,12 @@ def _age(hit: Found) -> tuple[str, str, int, str]:
 def _competing(query: _Query, top: Found, usable: Collection[str]) -> Iterator[Found]:
     """Yield passages that may say the same as the best one of another time, the newest first.
 
-    They are of the same side, and have all rare terms of the query that it has, or all but one of
-    three and more.
+    They are of the same side, and have all terms of the query that it has, or all but one of three
+    and more rare ones.
     """
-    rare = query.telling.intersection(usable)
-    shared = tuple(term for term in rare if top.id in query.passages[term])
+    said = [term for term in query.telling if top.id in query.passages[term]]
+    shared = tuple(term for term in said if term in usable)
+    having = [{*query.passages[term]} for term in said if term not in usable]
     counts = Counter(chain.from_iterable(query.passages[term] for term in shared))
     least = len(shared) - (len(shared) >= _SEVERAL)
     known = {number >> PASSAGE_BITS for number, count in counts.items() if count >= least}
@@ -622,7 +623,8 @@ def _competing(query: _Query, top: Found, usable: Collection[str]) -> Iterator[F
     newest = sorted(times, key=lambda row: (row.at, row.id), reverse=True)[:_COMPETING]
     for at, row in _visible(query, [row.id for row in newest], _COMPETING):
         for hit, asks in passages_of_turn(query.branches, at, row):
-            if counts[hit.id] >= least and hit.id != top.id and hit.user == top.user and not asks:
+            is_other = counts[hit.id] >= least and hit.id != top.id and hit.user == top.user
+            if is_other and not asks and all(hit.id in ids for ids in having):
                 yield replace(hit, said=frozenset(shared), newest_with=shared)
 
 

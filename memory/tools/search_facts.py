@@ -67,7 +67,6 @@ def fact_hits(
         hit
         for hit in (FactHit(fact, *_matched(fact, wanted)) for fact in facts.values())
         if hit.score >= _ENOUGH and when.includes(hit.at)
-        if not hit.said <= in_turns.get((hit.fact.session, hit.fact.tip.turn), frozenset())
     ]
     found.sort(key=lambda hit: (hit.score, hit.at), reverse=True)
     is_clear = not (all(hit.weak for hit in hits) and all(hit.weak for hit in found))
@@ -76,10 +75,11 @@ def fact_hits(
     ordered: dict[str, FactHit] = {}
     for one in enough:
         newest = in_force.get(one.fact.id, one.fact)
-        if newest is not one.fact:
+        if newest is not one.fact and when.includes(newest.at):
             shared = dict.fromkeys(unsaid_words(newest.text, _terms(one.fact.text)))
             ordered[newest.id] = replace(one, fact=newest, newest_with=(*shared,))
-        ordered.setdefault(one.fact.id, one)
+        if not one.said <= in_turns.get((one.fact.session, one.fact.tip.turn), frozenset()):
+            ordered.setdefault(one.fact.id, one)
     return [*islice((hit for hit in ordered.values() if _is_seen(view, hit.fact)), _MOST)]
 
 

@@ -129,8 +129,9 @@ class SearchResults:
         It has a value in a sentence with the terms that the best passage does not have.
         """
         best = next((hit for hit in found if hit.is_said), None)
-        known = _values(self._text(best)) if best and competing else frozenset()
-        for hit in competing if best else ():
+        text = self._text(best) if best and competing else ""
+        known, said = _values(text), frozenset(indexed(text))
+        for hit in (one for one in competing if said.issuperset(one.newest_with)):
             says_other = any(
                 not sentence.lstrip().startswith(">")
                 and not frozenset(indexed(sentence)).isdisjoint(hit.newest_with)
@@ -185,8 +186,12 @@ class SearchResults:
 
     def _text(self, hit: Found) -> str:
         """Return the text of a passage, empty for a heading, and for a turn that was erased."""
-        pieces = self._pieces(hit)
-        return pieces[hit.passage].text if pieces and hit.passage is not None else ""
+        piece = self._piece(hit)
+        return piece.text if piece else ""
+
+    def _piece(self, hit: Found) -> Passage | None:
+        found = self._pieces(hit)[hit.passage :][:1] if hit.passage is not None else ()
+        return found[0] if found else None
 
     def _share(self, hit: Found) -> float:
         """Return how much of a phrasing a passage has literally."""
@@ -205,10 +210,10 @@ class SearchResults:
     def _in_span(self, hit: Found) -> Found:
         """Return a passage as one of the effort whose round it is; the request is of each."""
         turn = self._records.get(hit.place[:2])
-        rounds = kept(turn) if turn and hit.passage is not None else []
-        if not turn or not rounds:
+        rounds, piece = kept(turn) if turn else [], self._piece(hit)
+        if not turn or not rounds or piece is None:
             return hit
-        at = self._pieces(hit)[hit.passage or 0].message
+        at = piece.message
         if turn.messages[at].type == "human":
             return hit
         effort = next((name for name, begin, end in rounds if begin <= at < end), "")
@@ -233,7 +238,8 @@ class SearchResults:
 
     def _add_answer(self, hit: Found) -> bool:
         """Add what was said after a question, which often answers it; return if there was room."""
-        if hit.passage is None or not self._pieces(hit)[hit.passage].asks:
+        piece = self._piece(hit)
+        if piece is None or not piece.asks:
             return True
         past = hit.branch.past if hit.branch else self._work.view.past
         for after in past.turns([hit.turn + 1]):
@@ -449,10 +455,13 @@ def _hours(shown: Iterable[Sequence[_Range]], zone: str) -> set[int]:
 def _with_facts(hits: Sequence[Found], facts: Sequence[FactHit]) -> list[Hit]:
     """Return hits with facts among them, each after the last that has as many terms of the query.
 
+    What holds in place of another fact stands before the first.
+
     The scores of two searches cannot be compared, but the numbers of terms can.
     """
     places: list[tuple[int, Hit]] = [(2 * place, hit) for place, hit in enumerate(hits)]
     for fact in facts:
         as_good = [n for n, hit in enumerate(hits) if len(hit.said) >= len(fact.said)]
-        places.append((2 * as_good[-1] + 1 if as_good else -1, fact))
+        before, after = (2 * as_good[0] - 1, 2 * as_good[-1] + 1) if as_good else (-1, -1)
+        places.append((before if fact.newest_with else after, fact))
     return [hit for _, hit in sorted(places, key=lambda pair: pair[0])]

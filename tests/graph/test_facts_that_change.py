@@ -51,7 +51,7 @@ def test_a_fact_changes_twice(tmp_path: Path) -> None:
             *(block(Facts="works at Bergum as a cook"), "Good.", "Good."),
         ],
     )
-    talk.say("I weld at Nordlys.", thread("a"))
+    talk.say("I work at Nordlys as a welder.", thread("a"))
     talk.say("I am at Havn now.", thread("b"))
     first = told(talk, "a", "Havn")
     talk.say("I cook at Bergum now.", thread("c"))
@@ -62,16 +62,18 @@ def test_a_fact_changes_twice(tmp_path: Path) -> None:
     assert first == [havn]
     assert second == [havn, f"works at Bergum as a cook; before: {havn}"]
     assert new == second[1:]
+    print(found(talk,"d","works as a welder"))
+    # Nordlys is in the turn that said it.
     hits = [hit.passages[0] for hit in found(talk, "d", "works as a welder")]
-    assert [(one.text.split()[2], one.newest_with) for one in hits] == [
+    assert [(one.text.split()[-4], one.newest_with) for one in hits] == [
         ("Bergum", ("works",)),
-        ("Nordlys", ()),
+        ("a", ()),
     ]
 
 
 def test_a_rule_is_no_longer_in_force(tmp_path: Path) -> None:
     """An open session is told so once; later ones are told nothing, and search marks it."""
-    ending = block(Facts="flour: T65", Rules=f"answer gently\nno longer: {DUTCH}")
+    ending = block(Facts="flour: T65", Rules=f"answer gently\n**no longer:** {DUTCH}")
     script = [block(Rules=DUTCH), ending, *["Yes."] * 3]
     talk = agent_of(tmp_path, script)
     talk.say("Graag Nederlands.", thread("mon"))

@@ -4,9 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from langchain_core.messages import BaseMessage
 
-from ebbtide.memory.recalled import recalled, stored
+from ebbtide.memory.recalled import recalled
 from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.memory.tools.summary import EffortSummary
 from ebbtide.memory.turn import Event
@@ -17,7 +16,6 @@ from tests.memory.conversations import (
     Conversation,
     ai,
     call,
-    count_words,
     tool,
     words_of,
 )
@@ -160,11 +158,6 @@ def test_excerpts_are_stored_as_references(talk: Conversation) -> None:
     assert talk.work.view.messages(turn)[:-1] == seen
 
 
-def kept(message: BaseMessage) -> int:
-    """Count the words of a message as the archive keeps it."""
-    return count_words(str(stored(message).content))
-
-
 def test_an_answer_in_the_next_turn_comes_after_the_question(talk: Conversation) -> None:
     """A question alone is no answer, so what was said next is told with it, without a search."""
     talk.turn("Which port does the harbour master use?", answer="")
@@ -220,6 +213,22 @@ def test_the_newest_of_competing_statements_is_first_and_marked(
 
     assert ("9000" in first["text"], first["newest_with"]) == (True, ["port", "harbour", "gateway"])
     assert ("8443" in second["text"], "newest_with" in second) == (True, False)
+
+
+def test_what_competes_with_something_else_is_not_marked(talk: Conversation) -> None:
+    """Neither what shares a word beside a common topic, nor what another phrasing is about."""
+    talk.turn("The relay port is 8202. The gate code is 4711.", answer="Noted.")
+    for number in range(10):
+        talk.turn(f"The relay hums at {number} Hz.", answer="Fine.")
+    talk.turn("The usb port has 3 pins. The dog name is Rex.", answer="Noted.")
+    talk.turn("The dog name is Bello, not Rex.", answer="Noted.")
+    talk.ask("And?")
+
+    relay, *_ = passages(talk.call("search_efforts", query="relay port"))
+    gate, *_ = passages(talk.call("search_efforts", query="gate code", also=["dog name"]))
+
+    assert ("8202" in relay["text"], "newest_with" in relay) == (True, False)
+    assert ("newest_with" in gate, "above" in gate or "4711" in gate["text"]) == (False, True)
 
 
 def test_other_sessions_are_searched_alike(talk: Conversation) -> None:

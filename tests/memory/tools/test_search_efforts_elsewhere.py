@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebbtide.memory.recalled import Recalled, recalled, stored
+from ebbtide.memory.tools import search_results
 from ebbtide.memory.tools.toolbox import result_message
 from ebbtide.memory.view import view_at
 from ebbtide.prompts.loader import render
@@ -122,6 +123,22 @@ def test_what_is_erased_there_is_gone_here(talk: Conversation) -> None:
     assert '"messages":[]' in read
     assert FIX not in found
     assert LOG[1] not in read
+
+
+def test_an_erasure_during_a_search(talk: Conversation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was ranked before is not there any more, and the search goes on."""
+    before = earlier(talk)
+    talk.ask("What was it?")
+    read = search_results.turns_of
+
+    def erasing(*args: Any) -> Any:
+        monkeypatch.setattr(search_results, "turns_of", read)
+        talk.archive.erase(before.session, before.tip, 3)
+        return read(*args)
+
+    monkeypatch.setattr(search_results, "turns_of", erasing)
+
+    assert LOG[1] not in str(results(talk, "interceptor"))
 
 
 def test_who_lost_the_session_reads_nothing(talk: Conversation) -> None:
