@@ -17,92 +17,13 @@ from ebbtide import DiskArchive, Settings, commands, create_memory_agent, restor
 from ebbtide.memory.attention.law import Memory
 from ebbtide.memory.errors import InputError, SettingsError
 from ebbtide.memory.turn import Session
-from tests.agents import ENTRIES, SUMMARY, THREAD, referenced, talk
+from tests.agents import ENTRIES, THREAD, talk
 from tests.doubles import ScriptedModel, add, call, together
-from tests.graph.journeys import EXACT
 
 pytestmark = pytest.mark.usefixtures("entry")
 
 RETRIED = ScriptedModel().with_retry()
 LONG = "The refresh token expires after 3600 seconds, and nobody renews it."
-
-
-def test_answer_is_the_last_message(tmp_path: Path) -> None:
-    """A plain question is one turn that ends with the model's answer."""
-    chat = talk(tmp_path, ["hello"])
-
-    state = chat.say("hi")
-
-    assert (
-        state["memory"]["turn"],
-        state["bookkeeping"]["number"],
-        state["messages"][-1].text,
-    ) == (1, 1, "hello")
-
-
-def test_state_is_small_and_plain(tmp_path: Path) -> None:
-    """All state beside the messages is JSON, and the assembled prompt is not in it."""
-    chat = talk(tmp_path, [call("open_effort", name="Auth bug"), "opened"])
-
-    state = chat.say("let's work on the auth bug")
-
-    rest = {key: value for key, value in state.items() if key != "messages"}
-    assert json.loads(json.dumps(rest)) == rest
-    assert "context" not in state
-    assert "context" not in chat.agent.get_state(THREAD).values
-
-
-def test_effort_from_open_to_collapse(tmp_path: Path) -> None:
-    """An effort is opened, concluded to its summary, expanded word for word, and collapsed."""
-    chat = talk(
-        tmp_path,
-        [
-            *(call("open_effort", name="Auth bug", goal="fix it"), "opened"),
-            *(call("close_effort"), "closed"),
-            *(call("expand_effort", effort_id="auth-bug"), "expanded"),
-            *(call("collapse_effort", effort_id="auth-bug"), "collapsed"),
-            "gone",
-        ],
-        settings=EXACT,
-    )
-    opened = chat.say(LONG)
-    closed = chat.say("that's done")
-    concluded_prompt = [str(message.text) for message in chat.last]
-    expanded = chat.say("show me the log")
-    expanded_prompt = [str(message.text) for message in chat.last]
-    collapsed = chat.say("put it away")
-    after = chat.say("is it gone?")
-
-    assert opened["memory"]["active_effort"] == "auth-bug"
-    assert (closed["memory"]["active_effort"], referenced(closed)) == (
-        None,
-        {"auth-bug": 2},
-    )
-    assert closed["memory"]["banners"] == [
-        f"--- Concluded effort: auth-bug ---\n{SUMMARY['summary']}"
-    ]
-    assert any(SUMMARY["summary"] in words for words in concluded_prompt)
-    assert not any(f"user: {LONG}" in words for words in concluded_prompt)
-    assert any(f"user: {LONG}" in words for words in expanded_prompt)
-    assert expanded["memory"]["expanded"]["auth-bug"]["turns"] == [1, 2]
-    assert collapsed["memory"]["expanded"] == {}
-    assert "expanded" not in collapsed["memory"]["context_report"]["tokens"]
-    assert "expanded" not in after["memory"]["context_report"]["tokens"]
-
-
-def test_turn_that_closes_one_and_opens_another_is_in_both(tmp_path: Path) -> None:
-    """A turn belongs to the effort that is active at its end and to the one it concluded."""
-    chat = talk(
-        tmp_path,
-        [
-            *(call("open_effort", name="a"), "opened"),
-            *(together(call("close_effort"), call("open_effort", name="b")), "done"),
-        ],
-    )
-    chat.say(LONG)
-    state = chat.say("a is done, now b")
-
-    assert [turn.efforts for turn in chat.turns(state)] == [("a",), ("b", "a")]
 
 
 def test_a_fake_model_is_sent_no_tools(tmp_path: Path) -> None:
@@ -126,18 +47,6 @@ def test_a_model_without_tools_is_refused(tmp_path: Path, model: Any) -> None:
         agent.invoke({"messages": "hello"}, THREAD)
 
 
-def test_rounds_end_with_an_answer(tmp_path: Path) -> None:
-    """After the last round the model is told to call no tool, with its tools still bound."""
-    rounds = [call("effort_status"), call("effort_status"), "at last"]
-    chat = talk(tmp_path, rounds, settings=Settings(max_tool_rounds=2))
-
-    state = chat.say("loop")
-
-    assert state["messages"][-1].text == "at last"
-    assert [sent.tool_choice for sent in chat.model.sent] == [None, None, "none"]
-    assert "open_effort" in chat.model.sent[-1].tool_names
-
-
 def test_calls_after_the_last_round_are_answered_not_run(tmp_path: Path) -> None:
     """A model that calls tools all the same gets errors, and the user an answer."""
     rounds = [call("effort_status"), together(call("open_effort", name="x"), call("add", a=1, b=1))]
@@ -149,28 +58,6 @@ def test_calls_after_the_last_round_are_answered_not_run(tmp_path: Path) -> None
     assert state["memory"]["open_efforts"] == {}
     assert "limit of 1 for rounds" in state["messages"][-1].text
     assert chat.turns(state)[0].status == "done"
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        "",
-        "x" * 100_000,
-        "NUL \x00, NEL \x85, line \u2028 separator",
-        [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}],
-        [{"type": "text", "text": "look"}, {"type": "image", "url": "https://example.org/a.png"}],
-    ],
-    ids=["empty", "100 KB", "control", "image only", "image and text"],
-)
-def test_odd_user_message_comes_back_equal(tmp_path: Path, content: Any) -> None:
-    """Whatever a user sends is answered, and comes back equal from the archive."""
-    chat = talk(tmp_path, ["seen"])
-
-    state = chat.say(content)
-
-    (turn,) = chat.turns(state)
-    assert turn.messages[0].content == content
-    assert state["messages"][-1].text == "seen"
 
 
 def test_lone_surrogates_are_replaced(tmp_path: Path) -> None:
@@ -329,18 +216,6 @@ async def test_refused_input_is_not_stored(tmp_path: Path) -> None:
         await chat.agent.ainvoke({"messages": []}, THREAD)
 
     assert chat.agent.get_state(THREAD) == before
-
-
-def test_settings_of_one_run(tmp_path: Path) -> None:
-    """A run overrides the settings it names and keeps the agent's for the rest."""
-    agent_settings = Settings(max_tool_rounds=0, messages_window=0)
-    chat = talk(tmp_path, ["a", call("effort_status"), "b"], settings=agent_settings)
-    chat.say("one")
-
-    state = chat.say("two", context={"max_tool_rounds": 1})
-
-    assert state["messages"][0].text == "two"
-    assert state["messages"][-1].text == "b"
 
 
 @pytest.mark.parametrize("entry", ["graph"], indirect=True)
