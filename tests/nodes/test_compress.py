@@ -23,7 +23,7 @@ from tests.graph.long_effort import (
     stored,
     talked,
 )
-from tests.graph.planted import GONE, HOLDING, REVISED, plan
+from tests.graph.planted import GONE, HOLDING, plan
 
 
 @pytest.mark.thorough
@@ -102,25 +102,6 @@ def test_an_empty_context_has_its_log_entry(tmp_path: Path) -> None:
     assert quoted(state) == {"shop": 10}
 
 
-@pytest.mark.thorough
-def test_contradicting_numbers_have_their_log_entry(tmp_path: Path) -> None:
-    """The newer number supersedes the older one, which leaves the context and stays stored."""
-    old, new, *_ = REVISED[0]
-    chat = compressing(tmp_path)
-    talked(chat, 8, {2: old})
-
-    states = [chat.say(f"{new} {FILLER}"), *talked(chat, 10)]
-
-    first, told, *_ = [entry["told"] for entry in entries(tmp_path) if entry["told"]["quotes"]]
-    keys = [one["quotes"][0]["key"] for one in (first, told)]
-    assert [(m["gone"], m["kept"], m["how"]) for m in told["merges"]] == [(*keys, "superseded")]
-    assert f"fact, turn 9: {new}" in shown(chat)
-    assert old not in shown(chat)
-    made = stored(chat, states[-1])
-    assert made is not None
-    assert [bool(item.superseded_by) for item in made.items] == [True, False]
-
-
 def test_an_output_overrules_no_constraint(tmp_path: Path) -> None:
     """What a tool gave is shown as its output, though it was taken for a newer constraint."""
 
@@ -138,41 +119,6 @@ def test_an_output_overrules_no_constraint(tmp_path: Path) -> None:
 
     assert f"constraint, turn 2: {rule}" in shown(chat)
     assert "output, turn 3, tool fetch: The upload limit is now 900 MB" in shown(chat)
-
-
-def test_a_long_quote_stands_in_the_context_cut(tmp_path: Path) -> None:
-    """One quote has a quarter of what all may have at most, so that others stand beside it."""
-    short = "Orders must never be deleted."
-    extraction = quoting(LONG_QUOTE, short)
-
-    said = f"{LONG_QUOTE} {short}"
-    chat, _ = passed(tmp_path, said, extraction=extraction)
-
-    context = shown(chat)
-    long = next(
-        line for line in context.splitlines() if line.startswith("fact, turn 2: The contract")
-    )
-    head, end = long.removeprefix("fact, turn 2: ").split(" […] ")
-    assert LONG_QUOTE.startswith(head)
-    assert LONG_QUOTE.endswith(end)
-    assert f"fact, turn 2: {short}" in context
-
-
-@pytest.mark.thorough
-def test_a_huge_message_costs_a_bounded_number_of_calls(tmp_path: Path) -> None:
-    """What is too long to be asked about in one pass is read as a preview, and its head quoted."""
-    rule = "Orders must never be deleted."
-    chat = compressing(tmp_path, extraction=quoting(rule, kind="constraint"))
-    chat.say(f"{rule} " + "It went on and on in a dump of words. " * 10_000)
-
-    states = talked(chat, 6)
-
-    huge = next(one["told"] for one in entries(tmp_path) if 2 in one["turns"])
-    assert [one["what"] for one in huge["calls"]] == ["extraction", "background"]
-    assert f"constraint, turn 2: {rule}" in shown(chat)
-    assert (
-        max(state["memory"]["context_report"]["total"] for state in states) <= SMALL.context_budget
-    )
 
 
 @pytest.mark.thorough
@@ -244,21 +190,3 @@ def test_a_reason_without_end_leaves_room_for_quotes(tmp_path: Path) -> None:
     assert f"why the goal changed, turn 2{WROTE}: Keep the shop" in shown(chat)
     assert f"stated goal, turn 1{WROTE}: {GOAL}" in shown(chat)
     assert "constraint, turn 2: It is 8443." in shown(chat)
-
-
-def test_conclude_and_reopen_keep_it(tmp_path: Path) -> None:
-    """A reopened effort stands in the context as it was compressed before it was concluded."""
-    answers = [
-        *["Seen."] * 8,
-        call("close_effort"),
-        "Done.",
-        call("reopen_effort", effort_id="shop"),
-    ]
-    chat = compressing(tmp_path, [*answers, "Open."], extraction=quoting("It is 8443."))
-    *_, before = talked(chat, 9, {2: "It is 8443."})
-    closed = chat.say("that's it")
-
-    state = chat.say("once more")
-
-    assert (quoted(closed), quoted(state)) == ({}, quoted(before))
-    assert "fact, turn 2: It is 8443." in shown(chat)

@@ -241,26 +241,6 @@ def test_a_turn_by_hand_compresses_nothing(tmp_path: Path) -> None:
     assert len(entries(tmp_path)) == tried > 1
 
 
-def test_a_fork_has_a_compression_of_its_own(tmp_path: Path) -> None:
-    """Two branches that begin before a pass each keep what they made, and see no other's."""
-    chat = compressing(tmp_path, extraction=quoting("Port 8443 is used.", "Port 9000 is used."))
-    first = talked(chat, 9, {2: RULE, 5: "Port 8443 is used."})[-1]
-    history = chat.agent.get_state_history(THREAD)
-    before = next(s for s in history if s.values["memory"]["turn"] == 4 and not s.next)
-    config = before.config
-    for turn in range(5, 10):
-        said = f"{'Port 9000 is used.' if turn == 5 else ''} {FILLER}{turn}!"
-        second = chat.say(said, config)
-        config = THREAD
-
-    made = [stored(chat, one) for one in (first, second)]
-    assert chat.branches == 2
-    assert [[item.quote for item in one.items] for one in made if one] == [
-        ["Port 8443 is used."],
-        ["Port 9000 is used."],
-    ]
-
-
 @pytest.fixture(scope="module")
 def quiet(tmp_path_factory: pytest.TempPathFactory) -> tuple[Talk, list[Any]]:
     """Talk with an agent that never compresses; return it with its states."""
