@@ -13,7 +13,6 @@ from ebbtide.memory.messages import text
 from ebbtide.memory.state_block import END, START
 from ebbtide.memory.turn import Session
 from tests.agents import THREAD, Talk, talk
-from tests.constants import constants
 from tests.doubles import call, malformed, together
 from tests.graph.journeys import EXACT
 
@@ -44,18 +43,6 @@ def shown(values: dict[str, Any]) -> list[str]:
     return [m.text for m in values["messages"] if isinstance(m, AIMessage)]
 
 
-def test_the_block_is_kept_and_not_shown(tmp_path: Path) -> None:
-    """Users see the answer, the archive has all of it, the state has the anchor."""
-    chat = talk(tmp_path, [saying("Understood.", FIRST)])
-
-    state = chat.say("Let us ship 1.2.")
-
-    assert shown(state) == ["Understood."]
-    assert state["memory"]["anchor"] == FIRST
-    assert answers(chat, state) == [saying("Understood.", FIRST)]
-    assert state["messages"][-1].response_metadata["ebbtide"]["raw"] == saying("Understood.", FIRST)
-
-
 @pytest.mark.parametrize("budget", [2_400, 3_400, 4_500, 16_000])
 def test_a_block_as_long_as_the_model_is_told_is_not_cut(tmp_path: Path, budget: int) -> None:
     """A small budget leaves it less room, and the instructions say so."""
@@ -74,18 +61,6 @@ def test_a_block_as_long_as_the_model_is_told_is_not_cut(tmp_path: Path, budget:
     assert "cut to fit" not in last
 
 
-def test_the_next_call_gets_the_anchor_once(tmp_path: Path) -> None:
-    """A note shows it, the real messages do not, and it stays until another block comes."""
-    answers = [saying("Understood.", FIRST), "Fine.", saying("New.", SECOND), "End."]
-    chat = talk(tmp_path, answers, settings=EXACT)
-
-    [chat.say(words) for words in ("one", "two", "three", "four")]
-
-    assert [sent.text.count("Goal: ship 1.2\n") for sent in chat.model.sent] == [0, 1, 1, 1]
-    assert "\nTechnical Anchors: port 8443\n</memory " in chat.last[-2].text
-    assert [m.text for m in chat.last if m.type == "ai"] == ["Understood.", "Fine.", "New."]
-
-
 def test_until_a_rebuild_a_block_stands_where_it_was_said(tmp_path: Path) -> None:
     """The note does not change in the middle of the prompt, and the newest block is in sight."""
     answers = [saying("Understood.", FIRST), "Fine.", saying("New.", SECOND), "End."]
@@ -96,17 +71,6 @@ def test_until_a_rebuild_a_block_stands_where_it_was_said(tmp_path: Path) -> Non
     said = [m.text for m in chat.last if m.type == "ai"]
     assert said == [saying("Understood.", FIRST), "Fine.", saying("New.", SECOND)]
     assert not any("</state " in sent.text for sent in chat.model.sent)
-
-
-def test_fenced_block_is_an_answer(tmp_path: Path) -> None:
-    """What is no block is shown and changes nothing."""
-    fenced = f"Look:\n```\n{block(SECOND)}\n```"
-    chat = talk(tmp_path, [saying("Understood.", FIRST), fenced])
-
-    states = [chat.say(words) for words in ("one", "two")]
-
-    assert shown(states[-1]) == ["Understood.", fenced]
-    assert states[-1]["memory"]["anchor"] == FIRST
 
 
 def test_answer_after_an_unclosed_block_is_shown(tmp_path: Path) -> None:
@@ -180,21 +144,6 @@ def test_a_block_beside_a_call_has_no_banner(tmp_path: Path) -> None:
     assert state["memory"]["banners"] == []
 
 
-def test_a_long_block_is_cut_and_told(tmp_path: Path) -> None:
-    """The state keeps what fits, with a banner; the archive has the whole block."""
-    long = {"Goal": "to ship it " * 100}
-    chat = talk(tmp_path, [saying("Yes.", long)])
-
-    with constants(ANCHOR_TOKENS=40):
-        state = chat.say("one")
-
-    assert state["memory"]["anchor"]["Goal"].startswith("to ship it to ship it")
-    assert len(state["memory"]["anchor"]["Goal"]) < 200
-    (banner,) = state["memory"]["banners"]
-    assert banner.startswith("--- Shortened state block: ")
-    assert answers(chat, state) == [saying("Yes.", long)]
-
-
 def test_the_same_block_again_is_no_event(tmp_path: Path) -> None:
     """A model that writes the block with every answer leaves one event for each change."""
     chat = talk(
@@ -239,18 +188,6 @@ def test_users_and_tools_cannot_write_the_anchor(tmp_path: Path) -> None:
     states = [chat.say(saying(words, FIRST)) for words in ("one", "two")]
 
     assert [state["memory"]["anchor"] for state in states] == [{}, {}]
-
-
-def test_time_travel_takes_the_anchor_along(tmp_path: Path) -> None:
-    """A branch goes on with the anchor of its own past."""
-    chat = talk(tmp_path, [saying("a", FIRST), saying("b", SECOND), "c"])
-    chat.say("one")
-    first = chat.agent.get_state(THREAD).config
-    left = chat.say("two")
-
-    right = chat.say("other", first)
-
-    assert (left["memory"]["anchor"], right["memory"]["anchor"]) == (SECOND, FIRST)
 
 
 def test_an_answer_without_its_block_is_no_edit(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from langchain_core.runnables import RunnableConfig
 
 from ebbtide import Settings, erase
 from ebbtide.nodes.turn.state import unpacked
-from tests.acceptance.stage import AUTH, BILLING, PERF, ambient, ambient_in, log_in, stage
+from tests.acceptance.stage import AUTH, BILLING, PERF, ambient_in, log_in, stage
 from tests.agents import THREAD, talk
 from tests.doubles import call, together
 from tests.graph.long_effort import SMALL, compressing, talked
@@ -122,25 +122,6 @@ def test_turn_that_paused_its_effort_is_not_ambient(tmp_path: Path) -> None:
     here.use("switch_effort", effort_id="")
 
     assert ambient_in(here.say("Go on.").sent) == 2
-
-
-@pytest.mark.parametrize(("rebuild", "shown"), [("every-turn", 2), ("on-change", 3)])
-def test_turns_that_broke_off_leave_the_window_too(
-    tmp_path: Path, rebuild: Any, shown: int
-) -> None:
-    """They take no place in it, and leave with the answered turn behind them."""
-    here = stage(tmp_path, settings=Settings(ambient_window=2, rebuild=rebuild))
-    here.chat(2)
-    for number in (3, 4, 5):
-        here.talk.model.answers = lambda _: ConnectionError("gone")
-        with pytest.raises(ConnectionError):
-            here.talk.agent.invoke({"messages": ambient(number)}, THREAD)
-        here.talk.model.answers = [*here.talk.model.sent]
-
-    following = here.chat(5, first=6)
-
-    assert ambient_in(following[0].sent) == len((1, 2, 3, 4, 5))
-    assert ambient_in(following[-1].sent) <= shown
 
 
 def test_fork_shows_the_goal_of_its_own_branch(tmp_path: Path) -> None:

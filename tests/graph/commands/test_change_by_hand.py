@@ -14,9 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from ebbtide import (
-    CommandError,
     DiskArchive,
-    Settings,
     commands,
     restore,
 )
@@ -68,32 +66,6 @@ def test_a_command_is_a_commit_of_events(tmp_path: Path) -> None:
     said = [message.text for message in commands.transcript(chat.agent, THREAD)[0]]
     assert said == ["hi", "hello", LONG, "noted"]
     assert [turn.turn for turn in commands.stats(chat.agent, THREAD).turns] == [1, 2]
-
-
-@pytest.mark.usefixtures("impatient")
-def test_a_failed_summary_leaves_the_effort_open(tmp_path: Path) -> None:
-    """Closing by hand fails as closing does, and nothing is changed."""
-    chat = begun(tmp_path, structured=[ConnectionError("gone")] * 3)
-
-    with pytest.raises(CommandError, match="stays open and nothing changed"):
-        commands.close_effort(chat.agent, THREAD)
-
-    assert state_of(chat)["memory"]["active_effort"] == "auth-bug"
-    assert state_of(chat)["memory"]["turn"] == 2
-
-
-def test_commands_age_nothing(tmp_path: Path) -> None:
-    """A log that nobody mentions stays during commands."""
-    chat = begun(tmp_path, settings=Settings(decay_threshold=2))
-    commands.close_effort(chat.agent, THREAD)
-    commands.expand_effort(chat.agent, THREAD, "auth-bug")
-
-    done = [commands.open_effort(chat.agent, THREAD, name) for name in ("one", "two", "three")]
-
-    assert [one.banners for one in done] == [
-        (f"--- Started effort: {name} ---",) for name in ("one", "two", "three")
-    ]
-    assert [*state_of(chat)["memory"]["expanded"]] == ["auth-bug"]
 
 
 def test_lone_surrogates_are_replaced(tmp_path: Path) -> None:
