@@ -29,7 +29,6 @@ from ebbtide.graph.commands.registry import COMMANDS
 from ebbtide.graph.server import routes
 from ebbtide.graph.studio import make_graph
 from ebbtide.inspector.server import app
-from ebbtide.memory.settings import Settings
 from tests.acceptance.test_state import NODES
 from tests.cli.test_registry import SAID, STEPS, check, schema_of
 from tests.conftest import SECRETS
@@ -164,60 +163,6 @@ def test_banners_and_tokens_are_streamed(client: SyncLangGraphClient) -> None:
 
     assert {"banner": "--- Started effort: auth-bug ---"} in [part.data for part in parts]
     assert [part.event for part in parts].count("messages/partial") > 1
-
-
-def test_settings_are_the_context_of_the_assistant(client: SyncLangGraphClient) -> None:
-    """Studio sees every setting with its description."""
-    assistant = client.assistants.search()[0]["assistant_id"]
-
-    schema = client.assistants.get_schemas(assistant)["context_schema"]
-
-    assert schema is not None
-    assert set(schema["properties"]) == set(Settings.model_fields)
-    assert all(field["description"] for field in schema["properties"].values())
-
-
-def test_the_input_form_is_one_field(client: SyncLangGraphClient) -> None:
-    """Studio asks for messages and nothing else."""
-    assistant = client.assistants.search()[0]["assistant_id"]
-
-    schema = client.assistants.get_schemas(assistant)["input_schema"]
-
-    assert schema is not None
-    assert [*schema["properties"]] == ["messages"]
-
-
-def test_the_state_shows_words_before_bookkeeping(client: SyncLangGraphClient) -> None:
-    """What people read comes first, and what is for the nodes stands last, under one key."""
-    thread = client.threads.create()["thread_id"]
-    say(client, thread, "Hello!")
-
-    values = client.threads.get_state(thread)["values"]
-
-    assert isinstance(values, dict)
-    assert [*values] == ["messages", "memory", "bookkeeping"]
-    assert [*values["memory"]] == [
-        *("turn", "active_effort", "open_efforts", "expanded", "summaries", "references"),
-        *("anchor", "banners", "context_report"),
-    ]
-
-
-def test_updates_show_what_changed_and_the_working_context(client: SyncLangGraphClient) -> None:
-    """Each call's prompt is in the updates, nodes that change nothing send nothing."""
-    thread = client.threads.create()["thread_id"]
-    say(client, thread, "Hello!")
-
-    parts = client.runs.stream(
-        thread, "ebbtide", input=said("And?"), stream_mode=["updates", "values"]
-    )
-    streamed = [(part.event, part.data) for part in parts]
-
-    updates = {
-        node: new for event, data in streamed if event == "updates" for node, new in data.items()
-    }
-    prompt = updates["assemble_context"]["context"]["messages"]
-    assert (prompt[0]["type"], prompt[-1]["content"]) == ("system", "And?")
-    assert all("context" not in data for event, data in streamed if event == "values")
 
 
 def test_a_run_may_have_settings_of_its_own(client: SyncLangGraphClient) -> None:
@@ -460,16 +405,6 @@ def test_an_assistant_has_settings_of_its_own(client: SyncLangGraphClient, user:
     assert shown["total"] <= 3_000
     turns = asked(client, "GET", f"threads/{thread}/messages", user_id=user).json()
     assert [line["turn"] for line in turns["lines"]] == [1]
-
-
-def test_nodes_say_what_they_do(client: SyncLangGraphClient) -> None:
-    """Studio draws each node of the turn with its description."""
-    assistant = client.assistants.search()[0]["assistant_id"]
-
-    nodes = {node["id"]: node for node in client.assistants.get_graph(assistant)["nodes"]}
-
-    told = {name for name in NODES if nodes[name]["metadata"]["description"]}
-    assert told == {*NODES}
 
 
 @pytest.mark.thorough
