@@ -270,3 +270,9 @@ def test_no_tools_count_nothing() -> None:
     counted = tokens.count_tools([], len)
 
     assert counted == 0
+
+
+@pytest.mark.parametrize("parameters", [True, {"properties": ["x"]}, {"properties": {"x": True}}])
+def test_what_is_no_schema_does_not_stop_the_count(parameters: Any) -> None:
+    """An application may bind tools whose parameters are no JSON schema of an object."""
+    assert tokens.count_tools([{"function": {"name": "f", "parameters": parameters}}], len) > 0
