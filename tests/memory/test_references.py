@@ -317,17 +317,6 @@ def test_an_evicted_effort_returns_by_its_id_with_another_ending(
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("said", ["Of the cafe, menu one.", "More CAFÉ menu?", "Das Cafe-Menü!"])
-def test_an_evicted_effort_returns_without_its_accents(talk: Conversation, said: str) -> None:
-    """Accents and endings of the id itself are folded too, in the context or out of it."""
-    talk.effort("cafés-menü", "Which soups are there?")
-    talk.follow([[]] * 9)
-
-    assert talk.state.summaries.get("cafés-menü") is None
-    assert referenced(talk, said) == ["cafés-menü"]
-
-
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "said"),
     [

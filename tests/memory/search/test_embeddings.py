@@ -1,7 +1,6 @@
 """What texts mean to a model: vectors that are checked, whatever the model returns."""
 
 from collections.abc import Callable
-from math import isfinite
 from typing import Any
 
 import pytest
@@ -29,19 +28,6 @@ def test_texts_are_cut_and_clean() -> None:
 
     assert [len(text) for text in (model.documents[1], *model.queries)] == [LONGEST, LONGEST]
     assert (model.documents[2], model.queries[0][:2]) == ("\ufffd", "y\ufffd")
-
-
-@pytest.mark.parametrize("number", [0.0, float("nan")])
-def test_what_is_no_vector_becomes_zeros(number: float) -> None:
-    """A vector without a length or a direction means nothing, and the others count."""
-    model = Concepts(size=4)
-    embedder = Embedder(model)
-    assert embedder.size == 4
-    model.bend = lambda rows: [[number] * 4, *rows[1:]]
-    rows = embedder.documents(["cat", "dog"])
-
-    assert all(isfinite(number) for row in rows for number in row)
-    assert any(rows[1])
 
 
 @pytest.mark.parametrize(

@@ -122,26 +122,12 @@ def test_what_would_not_be_shown_is_not_opened(talk: Conversation, opening: dict
     assert [*talk.state.open] == ["a"]
 
 
-def test_the_goal_of_the_active_effort_is_updated(talk: Conversation) -> None:
-    """The change is recorded with why and in its turn; all else stays."""
-    talk.call("open_effort", name="a", goal="Log in", constraints=["no downtime"])
-    talk.answer()
-    talk.ask("Actually, log out.")
-    result = talk.call("update_goal", goal="Log out", rationale="changed mind")
-    talk.answer()
-    effort = talk.work.find("a")
-
-    holds = {"goal": "Log out", "constraints": ["no downtime"]}
-    assert result == {"status": "updated", "effort_id": "a", **holds}
-    assert (effort.goal, effort.constraints, effort.turn) == ("Log out", ("no downtime",), 2)
-    assert talk.banners[-1] == "--- Updated goal of effort: a ---"
-
-
-def test_constraints_are_added_and_lifted(talk: Conversation) -> None:
-    """They stand word for word, each once, in the order they came, recorded with their turn."""
+def test_goal_and_constraints_are_updated(talk: Conversation) -> None:
+    """Constraints stand word for word, each once, in the order they came; all have their turn."""
     talk.call("open_effort", name="a", goal="Log in", constraints=["no downtime", "in May"])
     talk.answer()
-    talk.ask("It may be down, but keep the API, and log it.")
+    talk.ask("Actually, log out. It may be down, but keep the API, and log it.")
+    goal = talk.call("update_goal", goal="Log out", rationale="changed mind")
     result = talk.call(
         "update_goal",
         add_constraints=["Keep the API!", " log  it ", "in May", ""],
@@ -150,10 +136,15 @@ def test_constraints_are_added_and_lifted(talk: Conversation) -> None:
     talk.answer()
     effort = talk.work.find("a")
 
+    holds = {"goal": "Log out", "constraints": ["no downtime", "in May"]}
+    assert goal == {"status": "updated", "effort_id": "a", **holds}
     assert result["constraints"] == ["in May", "Keep the API!", "log  it"]
-    assert (effort.goal, effort.turn) == ("Log in", 2)
+    assert (effort.goal, effort.turn) == ("Log out", 2)
     assert effort.constraints == ("in May", "Keep the API!", "log  it")
-    assert talk.banners[-1] == "--- Updated constraints of effort: a ---"
+    assert talk.banners[-2:] == [
+        "--- Updated goal of effort: a ---",
+        "--- Updated constraints of effort: a ---",
+    ]
 
 
 def test_a_constraint_is_lifted_as_the_context_shows_it(talk: Conversation) -> None:
