@@ -4,12 +4,10 @@ import random
 from pathlib import Path
 
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage
 
 from ebbtide import Settings
 from ebbtide.memory.errors import SettingsError
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_messages, count_tools
-from ebbtide.memory.transcript import log_text
 from tests.agents import Talk, talk
 from tests.doubles import Sent, call, together
 
@@ -37,40 +35,6 @@ def said(chance: random.Random, words: int) -> str:
     return " ".join(chance.choices(WORDS, k=words))
 
 
-def test_what_is_sent_is_what_was_counted(tmp_path: Path) -> None:
-    """The report's total is the tokens of the request, system message and tools included."""
-    chat = talk(tmp_path, ["Hello."] * 3)
-    for _ in range(3):
-        state = chat.say("hello")
-
-        assert state["memory"]["context_report"]["total"] == tokens(chat.model.sent[-1])
-
-
-def test_the_pointer_of_the_running_turn_resolves(tmp_path: Path) -> None:
-    """What a preview of the running turn leaves out can be read before the turn has ended."""
-    found: list[str] = []
-
-    def reads_on(messages: list[BaseMessage]) -> AIMessage:
-        pointer = str(messages[-1].content).split('read_log(turns="1", offset=')[1]
-        found.append(pointer.split(")")[0])
-        return call("read_log", turns=1, offset=int(found[0]))
-
-    answers = [call("look_up", key="9000"), reads_on, "Done."]
-    chat = talk(
-        tmp_path,
-        answers,
-        tools=[look_up],
-        settings=Settings(context_budget=BUDGET, compression="off"),
-    )
-    state = chat.say("Look it up.")
-    (turn,) = chat.turns(state)
-    log = log_text(turn.messages)
-    read = str(chat.last[-1].content)
-
-    assert log[int(found[0]) :][:200] in read
-    assert largest(chat) <= BUDGET
-
-
 @pytest.mark.thorough
 def test_the_floor_is_enough(tmp_path: Path) -> None:
     """At the floor itself every turn is answered, whatever its size; a token less is refused."""
@@ -86,20 +50,6 @@ def test_the_floor_is_enough(tmp_path: Path) -> None:
     chat.say_all(f"{turn} " + "word " * 800 for turn in range(3))
 
     assert largest(chat) <= floor
-
-
-@pytest.mark.thorough
-def test_a_long_effort_is_cut_and_says_where_the_rest_is(tmp_path: Path) -> None:
-    """Old turns of an effort leave, a line says which, and the report says it too."""
-    chance = random.Random(1)
-    answers = [call("open_effort", name="a"), *["Noted. " + said(chance, 300)] * 21]
-    chat = talk(tmp_path, answers, settings=Settings(context_budget=BUDGET, compression="off"))
-    states = [chat.say(said(chance, 200)) for _ in range(20)]
-    report = states[-1]["memory"]["context_report"]
-
-    assert largest(chat) <= BUDGET
-    assert report["left_out"]["turns"].startswith("1-")
-    assert ">out of view and stored: turns 1-" in chat.model.sent[-1].text
 
 
 @pytest.mark.thorough

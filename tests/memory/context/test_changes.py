@@ -70,22 +70,6 @@ def test_a_concluded_effort_leaves_in_its_turn(talk: Conversation) -> None:
     assert "- a: " in following
 
 
-def test_in_the_turn_itself_the_next_call_has_the_summary(talk: Conversation) -> None:
-    """What was concluded has left by the next call, and nothing of the running turn has."""
-    talk.turn("The very first question.", call("open_effort", name="a"))
-    talk.turn("And on.")
-    talk.ask("That was all.")
-    before = sent(talk)
-    talk.call("close_effort")
-    after = sent(talk)
-
-    assert "The very first question." in before
-    assert "The very first question." not in after
-    assert "- a: " in after
-    assert "That was all." in after
-    assert plan_of(talk).why == "concluded"
-
-
 def test_what_only_appends_is_no_change(talk: Conversation) -> None:
     """An expansion, a new goal and a new effort stand where they happened; nothing leaves."""
     talk.effort("a", "one", "two")
@@ -160,17 +144,6 @@ def test_summaries_that_are_due_leave_with_the_next_change(talk: Conversation) -
 
     assert shown == [(True, True)] * 5 + [(False, False)] * 4
     assert reasons(talk) == "due"
-
-
-def test_a_reference_cancels_what_is_due(talk: Conversation) -> None:
-    """A summary that is mentioned while it is due has its time again."""
-    talk.set(summary_eviction_threshold=2, ambient_window=100)
-    talk.effort("auth-bug", "one")
-    talk.turns(["Small talk."] * 4)
-    talk.turn("How is auth-bug?")
-    talk.turns(["Small talk."] * 6)
-
-    assert [*talk.state.summaries] == ["auth-bug"]
 
 
 def test_old_state_blocks_leave_when_they_are_four(talk: Conversation) -> None:

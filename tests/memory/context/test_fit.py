@@ -78,18 +78,6 @@ def test_every_message_can_be_read_back(turns: Turns, above: int, free: int) -> 
     assert read == [log_text(messages) for messages in kept[-1:]]
 
 
-def test_cuts_are_rare(talk: Conversation) -> None:
-    """Complaint row 6: the context is cut to low water, so that many turns fit before the next."""
-    talk.set(context_budget=2_000, ambient_window=0)
-    cuts = set()
-    for _ in range(30):
-        talk.turn("word " * 30, answer="word " * 30)
-        within_budget(talk)
-        cuts.add(talk.context.plan.after_turn)
-
-    assert 2 <= len(cuts) <= 5
-
-
 def test_a_larger_budget_brings_them_back(talk: Conversation) -> None:
     """With other settings it is laid out anew."""
     talk.set(context_budget=1_200, ambient_window=0)

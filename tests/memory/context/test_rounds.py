@@ -90,16 +90,6 @@ def test_last_rounds_are_cut_last(talk: Conversation) -> None:
     assert max(map(len, shown)) < 20
 
 
-def test_cuts_of_a_long_turn_are_rare(talk: Conversation) -> None:
-    """A cut goes to low water, so that several rounds fit before the next."""
-    talk.set(context_budget=talk.fixed + 6_000)
-
-    found = contexts(talk, [("look", 150, 1)] * 40)
-
-    breaks = sum(not begins(now, before) for before, now in pairwise(found))
-    assert 1 <= breaks <= 15
-
-
 def test_new_result_has_what_is_free(talk: Conversation) -> None:
     """It is whole if it fits below high water, else head and tail of that, and it stays so."""
     talk.set(context_budget=talk.fixed + 4_000)
@@ -304,27 +294,6 @@ def test_active_effort_is_named_when_its_beginning_left(talk: Conversation) -> N
 
     assert '"now"' in note
     assert [rule for rule in rules if rule in note] == ["No floats."]
-
-
-@pytest.mark.thorough
-def test_request_outlives_what_stands_before_the_turn(talk: Conversation) -> None:
-    """Beside a round of many calls summaries leave before the request, and their number stays."""
-    for number in range(12):
-        talk.effort(f"task-{number}", "The login fails. " * 5, "It works now. " * 5)
-    talk.set(context_budget=talk.fixed + 3_000)
-    request = f"{REQUEST} {'word ' * 600}"
-    asked = [call("look_up", call_id=f"c{n}", key="row " * 300) for n in range(24)]
-    found = [tool(f"c{n}", "result " * 500) for n in range(24)]
-
-    talk.ask(request)
-    talk.messages += (ai("", *asked), *found)
-    context = talk.context
-
-    said = [text(message) for message in context.messages]
-    assert request in said
-    assert well_formed(context.messages)
-    assert tokens(context, talk) <= talk.settings.context_budget
-    assert any("shows their logs: 12 more" in one for one in said)
 
 
 @pytest.mark.thorough
