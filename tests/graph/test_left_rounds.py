@@ -2,7 +2,6 @@
 
 import re
 import sqlite3
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -244,19 +243,6 @@ def test_new_message_in_the_middle(tmp_path: Path) -> None:
     assert f"stone<{done[-1]}>" in chat.model.sent[-1].text
 
 
-@pytest.mark.usefixtures("entry")
-def test_resumed_after_the_recursion_limit(tmp_path: Path) -> None:
-    """A turn that ran into the recursion limit goes on with all that it has found."""
-    chat = looking(tmp_path, [*looks(1, ROUNDS), "Done."])
-    with pytest.raises(GraphRecursionError):
-        chat.agent.invoke({"messages": REQUEST}, {**THREAD, "recursion_limit": 60})
-
-    state = go_on(chat, None)
-
-    assert state["messages"][-1].text == "Done."
-    assert Counter(stones(records(chat)[0].messages)) == Counter(range(1, ROUNDS + 1))
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("resumed", [True, False])
 @pytest.mark.usefixtures("entry")
@@ -377,18 +363,6 @@ def test_tool_that_removes_all_messages(tmp_path: Path, clearing: str) -> None:
     assert [orphans(sent.messages) for sent in chat.model.sent] == [0] * len(chat.model.sent)
     assert [text(turn.messages[0]) for turn in chat.turns(state)] == ["Hello.", REQUEST]
     assert stones(records(chat)[0].messages) == [*range(1, 16)]
-
-
-@pytest.mark.thorough
-def test_failing_model_in_the_middle(tmp_path: Path) -> None:
-    """A provider that fails after 20 rounds loses none of them."""
-    chat = looking(tmp_path, [*looks(1, 20), ValueError("overloaded"), *looks(21, 25), "Done."])
-    with pytest.raises(ValueError, match="overloaded"):
-        go_on(chat, {"messages": REQUEST})
-
-    go_on(chat, None)
-
-    assert stones(records(chat)[0].messages) == [*range(1, 26)]
 
 
 def test_what_is_redacted_is_in_no_row(tmp_path: Path) -> None:

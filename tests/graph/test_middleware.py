@@ -213,17 +213,6 @@ def test_an_interrupted_run_goes_on_in_another_process(tmp_path: Path, saver: An
     assert len(there.turns(state)) == 2
 
 
-def test_what_is_redacted_is_kept_nowhere(tmp_path: Path, saver: Any) -> None:
-    """What the PII middleware takes out is neither sent nor archived."""
-    chat = made(tmp_path, saver, ["noted"] * 2, PIIMiddleware("email", strategy="redact"))
-
-    chat.say("I am ann@example.com.")
-    state = chat.say("Who am I?")
-
-    assert "ann@example.com" not in "".join(sent.text for sent in chat.model.sent)
-    assert text(chat.turns(state)[0].messages[0]) == "I am [REDACTED_EMAIL]."
-
-
 def test_calls_are_tried_again(tmp_path: Path, saver: Any) -> None:
     """A model and a tool that fail once are asked again, and the turn is kept once."""
     asked: list[str] = []

@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from ebbtide import commands, delete_session, erase, restore
+from ebbtide import commands, erase
 from tests.agents import THREAD, Talk
 from tests.doubles import call
 from tests.graph.test_crash_before_checkpoint import Killed, KilledSaver, stored
@@ -77,29 +76,6 @@ def test_undo_keeps_what_a_killed_turn_said(tmp_path: Path, after: str) -> None:
     assert chat.said(chat.say("instead")) == ["number 1", "instead"]
 
 
-def back_to(agent: Any, turn: int) -> RunnableConfig:
-    """Return the checkpoint after a turn."""
-    ended: list[RunnableConfig] = [
-        state.config
-        for state in agent.get_state_history(THREAD)
-        if not state.next and state.values["memory"]["turn"] == turn
-    ]
-    return ended[0]
-
-
-def test_a_fork_sees_its_own_past(tmp_path: Path, saver: Any) -> None:
-    """A run from an older checkpoint sees the turns before it; the branch that was left goes on."""
-    chat = made(tmp_path, saver, lambda _: "yes")
-    chat.say_all(("one", "two", "three"))
-    old = back_to(chat.agent, 3)
-
-    forked = chat.say("other", back_to(chat.agent, 1))
-    continued = chat.say("four", old)
-
-    assert chat.said(forked) == ["one", "other"]
-    assert chat.said(continued) == ["one", "two", "three", "four"]
-
-
 def test_commands_in_another_process(tmp_path: Path, saver: Any) -> None:
     """The sizes of the application's prompt and tools are those of the thread's last call."""
     first = made(tmp_path, saver, [*OPENING, "yes"], system_prompt="Be brief. " * 99)
@@ -118,19 +94,6 @@ def test_commands_in_another_process(tmp_path: Path, saver: Any) -> None:
     assert erase(chat.agent, THREAD, 2).turn == 2
     assert chat.said(chat.say("go on"))[-1] == "go on"
     assert len(chat.model.sent) == 1
-
-
-def test_a_lost_thread_is_restored(tmp_path: Path, saver: Any) -> None:
-    """Its state is rebuilt from the archive; deleted, nothing is left of it."""
-    chat = made(tmp_path, saver, ["one", "two", "three"])
-    [chat.say(words) for words in ("a", "b")]
-    saver.delete_thread("t")
-
-    restore(chat.agent, THREAD)
-
-    assert chat.said(chat.say("c")) == ["a", "b", "c"]
-    assert len(delete_session(chat.agent, THREAD).sessions) == 1
-    assert chat.agent.get_state(THREAD).values == {}
 
 
 def test_no_cost_grows_with_the_session(tmp_path: Path, saver: Any) -> None:
