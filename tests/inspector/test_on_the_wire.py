@@ -11,7 +11,7 @@ from langchain.chat_models import init_chat_model
 from langchain_core.messages import AIMessage, HumanMessage, convert_to_messages
 from langgraph.checkpoint.memory import InMemorySaver
 
-from ebbtide import EbbtideMiddleware, Settings, create_memory_agent
+from ebbtide import EbbtideMiddleware, Settings, commands, create_memory_agent
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.turn import ANONYMOUS, Session
 from ebbtide.testing import ScriptedModel
@@ -97,12 +97,14 @@ def as_shown(prompt: Mapping[str, Any]) -> list[Any]:
 @pytest.mark.parametrize("calls", [30, pytest.param(200, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("entry", ["graph", "middleware"])
 def test_every_call_of_a_long_conversation(archive: SqlArchive, entry: str, calls: int) -> None:
-    """With efforts that open, conclude, expand, collapse and leave, and cuts of the budget."""
+    """With efforts that open, conclude, expand, by hand too, collapse and leave, and with cuts."""
     with serving(by=answer) as server:
         agent = agent_of(entry, server, archive)
         said = (words.replace("NAME", name) for name in NAMES for words in ROUND)
         while len(server.requests) < calls:
             agent.invoke({"messages": next(said)}, THREAD)
+            if commands.messages(agent, THREAD).lines[0].turn == 16:
+                commands.expand_effort(agent, THREAD, "auth-bug")
         sent = received(server)
 
     found = shown(archive)
