@@ -135,16 +135,6 @@ def test_a_state_block_is_not_shown() -> None:
     assert "Goal: ship 1.2" in str(server.requests[-1].body["messages"])
 
 
-def test_without_a_key_the_scripted_model_is_used_and_said_so(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """No model named and no key set is no error but a notice."""
-    result = run("chat", said="Hello!\n")
-
-    assert "I am Ebbtide's scripted model" in result.stdout
-    assert "the scripted model answers by rules" in caplog.text
-
-
 def test_the_next_chat_goes_on_from_the_archive() -> None:
     """Though the checkpoints are gone, and for its user alone."""
     chat("The port is 8123 on the staging host.", options=("--user", "ann"))

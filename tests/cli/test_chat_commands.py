@@ -80,20 +80,6 @@ def calls_of(message: dict[str, object]) -> list[str]:
     return calls
 
 
-def test_efforts_by_hand() -> None:
-    """Opened, listed, concluded, expanded, collapsed and reopened, each is said."""
-    verbs = ("/close", "/expand auth bug 1", "/collapse auth-bug", "/reopen auth-bug", "/efforts")
-    result = chat(*OPENED, "/efforts", *verbs, "/open css", "/switch auth-bug", "/switch auth-bug")
-    paused = chat(*OPENED, "/switch", "/switch")
-
-    said = ("Started", "Concluded", "Expanded", "Collapsed", "Reopened", "Switched to")
-    assert [f"--- {what} effort: " in result.stdout for what in said] == [True] * 6
-    assert re.search(r"auth-bug \(open, active\) turns 1, .*; goal: sign-in works\n", result.stdout)
-    assert "auth-bug: switched" in result.stdout
-    assert "--- Paused effort: auth-bug ---" in paused.stdout
-    assert "no effort is active" in paused.stdout
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("line", "said"),

@@ -19,7 +19,6 @@ from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.errors import SettingsError
 from ebbtide.memory.settings import Settings
 from ebbtide.nodes.turn.parts import AgentParts
-from ebbtide.testing import ScriptedModel
 from tests.agents import talk
 from tests.doubles import call, together
 
@@ -129,16 +128,6 @@ async def test_settings_and_root_come_from_the_file_and_the_environment(
     assert parts(graph).settings.extraction_model == "scripted"
     assert isinstance(archive, SqlArchive)
     assert archive.database.name == str(tmp_path / "kept/ebbtide.sqlite")
-
-
-async def test_without_a_key_the_model_is_the_scripted_one(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """No model named and no key set is a notice, not an error."""
-    graph = await studio.make_graph(THREAD)
-
-    assert isinstance(parts(graph).model, ScriptedModel)
-    assert "the scripted model answers by rules" in caplog.text
 
 
 async def test_a_mistake_in_the_file_is_mended_without_a_restart(tmp_path: Path) -> None:

@@ -33,9 +33,9 @@ def lived(root: Path) -> tuple[Talk, dict[str, Any]]:
 
 
 def test_state_is_rebuilt(tmp_path: Path) -> None:
-    """Turn, efforts, counters and messages are what they were."""
+    """Turn, efforts, counters and messages are what they were, and it goes on on its branch."""
     _, before = lived(tmp_path)
-    chat = talk(tmp_path, [], checkpointer=InMemorySaver())
+    chat = talk(tmp_path, ["on we go"], checkpointer=InMemorySaver())
 
     restore(chat.agent, THREAD)
 
@@ -43,6 +43,9 @@ def test_state_is_rebuilt(tmp_path: Path) -> None:
     assert lasting(after.values) == lasting(before)
     assert unreported(after.values) == unreported(before)
     assert after.next == ()
+    state = chat.say("next")
+    assert (state["memory"]["turn"], chat.branches) == (6, 1)
+    assert chat.said(state)[-2:] == ["read turn 1", "next"]
 
 
 @pytest.mark.thorough
@@ -67,19 +70,6 @@ def test_the_graph_around_the_agent_is_restored(tmp_path: Path, schema: Any) -> 
     last = commands.messages(outer, config).lines[0]
     assert (last.turn, last.said) == (3, "and now?")
     assert commands.efforts(outer, config).efforts[0].id == "a"
-
-
-def test_conversation_goes_on(tmp_path: Path) -> None:
-    """The next turn of a restored thread continues the same lineage, on the same branch."""
-    lived(tmp_path)
-    chat = talk(tmp_path, ["on we go"], checkpointer=InMemorySaver())
-    restore(chat.agent, THREAD)
-
-    state = chat.say("next")
-
-    assert (state["memory"]["turn"], chat.branches) == (6, 1)
-    assert chat.said(state)[-2:] == ["read turn 1", "next"]
-    assert len(chat.archive.tips(Session("", "t"))) == 1
 
 
 @pytest.mark.parametrize("named", [True, False])

@@ -20,12 +20,12 @@ from ebbtide import (
     transcript,
 )
 from ebbtide.memory.errors import EbbtideError
-from ebbtide.memory.messages import text
 from ebbtide.memory.turn import Session
 from ebbtide.testing import ScriptedModel
 from tests.agents import THREAD, Talk, inside, talk
 from tests.doubles import call
 from tests.faults.disks import FullDisk
+from tests.graph.test_crash_before_checkpoint import stored
 
 pytestmark = pytest.mark.usefixtures("entry")
 
@@ -41,15 +41,6 @@ def lived(root: Path, turns: int = 3, **options: Any) -> Talk:
     return chat
 
 
-def stored(chat: Talk) -> set[str]:
-    """Return what the user said in any turn of any branch."""
-    tips = chat.archive.tips(SESSION)
-    turns = [
-        r for tip in tips for r in chat.archive.load(SESSION, tip).turns(range(1, tip.turn + 1))
-    ]
-    return {text(m) for r in turns for m in r.messages if m.type == "human"}
-
-
 def test_it_goes_back_turn_by_turn_to_the_beginning(tmp_path: Path) -> None:
     """Each undo takes one turn, the first one too; then there is none."""
     chat = lived(tmp_path)
@@ -61,7 +52,7 @@ def test_it_goes_back_turn_by_turn_to_the_beginning(tmp_path: Path) -> None:
         commands.undo(chat.agent, THREAD)
     state = chat.say("anew")
     assert (state["memory"]["turn"], chat.said(state)) == (1, ["anew"])
-    assert stored(chat) == {"number 1", "number 2", "number 3", "anew"}
+    assert stored(chat.archive) == {"number 1", "number 2", "number 3", "anew"}
 
 
 def test_it_follows_the_lineage_and_not_the_clock(tmp_path: Path) -> None:
@@ -116,7 +107,7 @@ def test_an_unfinished_turn_is_archived_and_left_behind(tmp_path: Path, before: 
     assert (turn, chat.agent.get_state(THREAD).next) == (before, ())
     state = chat.say("other")
     assert chat.said(state)[before:] == ["other"]
-    assert "question" in stored(chat)
+    assert "question" in stored(chat.archive)
 
 
 def test_a_turn_that_only_waits_for_the_archive_is_kept_whole(tmp_path: Path) -> None:
