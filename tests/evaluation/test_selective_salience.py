@@ -121,32 +121,22 @@ def test_messages_are_read_once() -> None:
     assert made.salience_set == [RULE, CHOICE]
 
 
-def test_a_kept_quote_said_again_is_confirmed() -> None:
-    """It is not made up, nothing falls back to rules, and what is done leaves."""
-    made = strategy(quotes(RULE, CHOICE), quotes(RULE, done=[2]))
-    context = said(RULE, CHOICE, CHATTER)
-    made.compress(context, 4)
-    made.compress(context, 6)
-
-    assert (made.salience_set, made.fallbacks) == ([RULE], 0)
+RULES = [f"The limit of queue {number} must be {number * 10}." for number in range(120)]
+ASKED = "Could you fix the export, seeing that we lose the licence in May?"
 
 
-def test_over_fifty_items() -> None:
-    """However many there are, none is cut."""
-    rules = [f"The limit of queue {number} must be {number * 10}." for number in range(120)]
-    made = strategy(quotes(*rules))
-    made.compress(said(*rules), 240)
+@pytest.mark.parametrize(
+    ("context", "chosen"),
+    [(RULES, RULES), ([CHATTER], []), ([ASKED], ["we lose the licence in May"])],
+    ids=["over fifty", "nothing salient", "implicit"],
+)
+def test_what_is_salient_is_quoted(context: list[str], chosen: list[str]) -> None:
+    """However many quotes there are none is cut; none, or half a sentence, is a valid answer."""
+    made = strategy(quotes(*chosen))
+    text = made.compress(said(*context), 2 * len(context))
 
-    assert made.salience_set == rules
-
-
-def test_nothing_salient() -> None:
-    """No quote is a valid answer."""
-    made = strategy(quotes())
-    text = made.compress(said(CHATTER), 2)
-
-    assert (made.salience_set, made.fallbacks) == ([], 0)
-    assert "SALIENT\nnone\n" in text
+    assert (made.salience_set, made.fallbacks) == (chosen, 0)
+    assert ("SALIENT\nnone\n" in text) == (not chosen)
 
 
 def test_a_goal_that_changes() -> None:
@@ -158,26 +148,6 @@ def test_a_goal_that_changes() -> None:
     assert "Goal: Close the shop." in text
     assert made.original_goal == GOAL
     assert made.salience_set == [GOAL, "Nobody buys.", RULE]
-
-
-def test_an_implicit_constraint() -> None:
-    """Half a sentence behind a question is quoted as it was said."""
-    asked = "Could you fix the export, seeing that we lose the licence in May?"
-    made = strategy(quotes("we lose the licence in May"))
-    made.compress(said(asked), 2)
-
-    assert made.salience_set == ["we lose the licence in May"]
-
-
-def test_very_long_items() -> None:
-    """A quote of thousands of tokens is cut, with a mark between head and end."""
-    long = "The contract says that " + "the shop answers, and " * 2_000 + "the fine is 5000 euros."
-    made = strategy(quotes(long))
-    made.compress(said(long), 2)
-
-    (quote,) = made.salience_set
-    assert long.startswith(quote.partition(" […] ")[0])
-    assert quote.endswith(" the fine is 5000 euros.")
 
 
 @pytest.mark.parametrize(
