@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import uvicorn
 from starlette.applications import Starlette
 
-_PATIENCE = 20.0
-"""Seconds in which a server starts, and in which it ends."""
+_PATIENCE = 60.0
+"""Seconds in which a server starts, and in which it ends: a busy machine is slow."""
 
 
 @contextmanager

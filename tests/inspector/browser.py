@@ -2,16 +2,12 @@
 
 import shutil
 import signal
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-import uvicorn
-from starlette.applications import Starlette
 
 Browser: TypeAlias = Any
 Page: TypeAlias = Any
@@ -61,28 +57,6 @@ def limited(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, left)
         signal.signal(signal.SIGALRM, before)
-
-
-@contextmanager
-def serving(app: Starlette) -> Iterator[str]:
-    """Serve an application on a free port of this machine, and yield its address."""
-    options = uvicorn.Config(
-        app, port=0, lifespan="off", log_level="critical", timeout_graceful_shutdown=1
-    )
-    server = uvicorn.Server(options)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    until = time.monotonic() + _LONGEST
-    while not server.started:
-        assert time.monotonic() < until, "the server did not start"
-        time.sleep(0.01)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.should_exit = True
-        thread.join(_LONGEST)
-        assert not thread.is_alive(), "the server did not stop"
 
 
 @contextmanager

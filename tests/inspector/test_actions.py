@@ -14,8 +14,8 @@ from ebbtide.inspector.server import Inspected, local_app
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.turn import Session, Tip
 from ebbtide.testing import ScriptedModel
-from tests.inspector.browser import serving
 from tests.processes import ended, printing
+from tests.web_server import serving
 
 TOKEN = "the-token"  # noqa: S105 (of these tests)
 OWN = {"X-Ebbtide": "1"}

@@ -20,9 +20,10 @@ from ebbtide.inspector.server import Inspected, local_app
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.turn import ANONYMOUS, Session, StoredTurn, Tip
 from ebbtide.testing import ScriptedModel
-from tests.inspector.browser import Browser, Page, drawn, page_of, path_of, saved, serving
+from tests.inspector.browser import Browser, Page, drawn, page_of, path_of, saved
 from tests.inspector.conftest import HOSTILE
 from tests.inspector.conversation import EBB_AND_RETURN
+from tests.web_server import serving
 
 pytestmark = pytest.mark.usefixtures("in_time")
 

@@ -28,7 +28,7 @@ from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.memory.turn import ANONYMOUS, Session, StoredTurn, Tip
 from ebbtide.testing import ScriptedModel
-from tests.inspector.browser import serving
+from tests.web_server import serving
 
 TOKEN = "the-token"  # noqa: S105 (of these tests)
 WORDS = HumanMessage("Mine alone", id="1")
