@@ -28,15 +28,6 @@ _RANDOM = re.compile(
 """Ids, keys of fences and days of notes, which change: a request is known without them."""
 
 
-class AnswerMissingError(EvaluationError):
-    """A file of recorded answers lacks the answer to a request."""
-
-    def __init__(self, path: Path) -> None:
-        """Name the file."""
-        problem = f"{str(path)!r} has no answer to a request"
-        super().__init__(f"{problem}: replay with the options of the recording, or record it again")
-
-
 class RecordedAnswer(Strict):
     """The digest of a request, and the answer to it: a message as plain JSON, or a verdict."""
 
@@ -48,10 +39,9 @@ class Answers:
     """A file of recorded answers; of two answers to one request the later counts."""
 
     def __init__(self, path: Path, *, replayed: bool = False) -> None:
-        """Read the file; raises `LinesError` if it holds something else.
+        """Read the file; raises `EvaluationError` if it holds something else.
 
-        If it is `replayed` it must exist, and a request without an answer is an
-        `AnswerMissingError`.
+        If it is `replayed` it must exist, and a request without an answer is an error.
         """
         if replayed:
             path.stat()  # raises `FileNotFoundError`
@@ -63,7 +53,10 @@ class Answers:
         """Return the answer to a request, None if a model has to be asked."""
         answer = self._answers.get(_digest(request))
         if answer is None and self.replayed:
-            raise AnswerMissingError(self._path)
+            raise EvaluationError(
+                f"{str(self._path)!r} has no answer to a request: replay with the options of the "
+                "recording, or record it again"
+            )
         return answer
 
     def put(self, request: str, answer: Any) -> None:
@@ -97,7 +90,7 @@ class Calls(BaseCache):
             return None
         try:
             answer = self._kept.get(_request(prompt))
-        except AnswerMissingError:
+        except EvaluationError:
             self.missing += 1
             raise
         self.answers.append(answer)

@@ -27,9 +27,9 @@ from ..memory.tokens import count_messages
 from ..prompts.loader import render
 from .answers import Answers, Calls
 from .judge import FENCES, Judge, Known
-from .results import Job, PointScores, ResultsError, Setup, TrialResult
+from .results import Job, PointScores, Setup, TrialResult
 from .strategy_protocol import Context, Strategy, StrategyInputs, after, as_messages, as_text
-from .template import Point, Template, stands_in
+from .template import EvaluationError, Point, Template, stands_in
 
 _LONGEST_ERROR = 300
 """Characters of an error that the results keep."""
@@ -63,13 +63,13 @@ class Plan:
     def pending(self, trials: Mapping[str, TrialResult]) -> tuple[Job, ...]:
         """Return the trials without a result, or with errors; the first trial of each comes first.
 
-        Raises `ResultsError` if a template has changed since its trials.
+        Raises `EvaluationError` if a template has changed since its trials.
         """
         digests = {name: template.digest for name, template in self.templates.items()}
         for trial in trials.values():
             if digests.get(trial.template, trial.digest) != trial.digest:
                 state = f"template {trial.template!r} has changed since its trials"
-                raise ResultsError(f"{state}: choose another folder")
+                raise EvaluationError(f"{state}: choose another folder")
         jobs = [
             Job(strategy=strategy, template=template, trial=number)
             for number in range(1, self.trials + 1)

@@ -17,14 +17,6 @@ Model = TypeVar("Model", bound=BaseModel)
 Result = TypeVar("Result")
 
 
-class JudgeError(EvaluationError):
-    """The judge's answer is no score."""
-
-    def __init__(self, form: str, answer: str) -> None:
-        """Say which form the answer should have, and quote it."""
-        super().__init__(f"the judge was asked for {form}, and answered {answer[:200]!r}")
-
-
 FENCES = Fences("271828182", count)
 """The fences of what is judged; with a key that is known, so that recorded answers are found."""
 
@@ -45,7 +37,7 @@ class Known:
 class Judge:
     """Scores answers; a verdict is kept among `answers` by the model's name and the prompt.
 
-    A verdict without a score is a `JudgeError` and is not kept.
+    A verdict without a score is an `EvaluationError` and is not kept.
     """
 
     name: str
@@ -109,7 +101,7 @@ class _Known(BaseModel, strict=True):
 
 
 def score(verdict: str) -> float:
-    """Return the score in a verdict; raises `JudgeError` if there is none from 0 to 1.
+    """Return the score in a verdict; raises `EvaluationError` if there is none from 0 to 1.
 
     >>> score('The answer is close. {"score": 0.75, "why": "One detail is missing."}')
     0.75
@@ -120,7 +112,7 @@ def score(verdict: str) -> float:
 def known(verdict: str, rules: Sequence[str]) -> Known:
     """Return what a verdict says of an answer that should know these rules.
 
-    Raises `JudgeError` if the verdict is not of this form, or has another number of values.
+    Raises `EvaluationError` if the verdict is not of this form, or has another number of values.
 
     >>> known('{"known": [true, false], "invented": []}', ["By rail.", "In June."])
     Known(share=0.5, unknown=('In June.',), invented=())
@@ -128,7 +120,7 @@ def known(verdict: str, rules: Sequence[str]) -> Known:
     form = f"{len(rules)} values, each true or false, and a list of rules that are invented"
     parsed = _parsed(_Known, verdict, form)
     if len(parsed.known) != len(rules):
-        raise JudgeError(form, verdict)
+        raise EvaluationError(f"the judge was asked for {form}, and answered {verdict[:200]!r}")
     return Known(
         sum(parsed.known) / (len(rules) + len(parsed.invented)),
         tuple(rule for rule, is_known in zip(rules, parsed.known, strict=True) if not is_known),
@@ -142,4 +134,5 @@ def _parsed(kind: type[Model], verdict: str, form: str) -> Model:
     try:
         return kind.model_validate_json(text.encode("utf-8", "replace"))
     except ValidationError as error:
-        raise JudgeError(form, verdict) from error
+        asked = f"the judge was asked for {form}, and answered {verdict[:200]!r}"
+        raise EvaluationError(asked) from error

@@ -13,14 +13,10 @@ from .template import EvaluationError, Strict
 Entry = TypeVar("Entry", bound=Strict)
 
 
-class LinesError(EvaluationError):
-    """A file holds something else than the lines that it should."""
-
-
 def read_lines(path: Path, kind: type[Entry]) -> Iterator[Entry]:
     """Yield the entries of a file, none if there is no file; a line that a kill tore is left out.
 
-    Raises `LinesError` for a line that holds something else.
+    Raises `EvaluationError` for a line that holds something else.
     """
     data = path.read_bytes() if path.exists() else b""
     for number, line in enumerate(data.split(b"\n"), start=1):
@@ -30,7 +26,7 @@ def read_lines(path: Path, kind: type[Entry]) -> Iterator[Entry]:
         except ValueError as error:
             if not line.startswith(b"{") or isinstance(error, ValidationError):
                 place = f"{str(path)!r}, line {number}"
-                raise LinesError(f"{place}: no {kind.__name__}: choose another one") from error
+                raise EvaluationError(f"{place}: no {kind.__name__}: choose another one") from error
 
 
 def append(path: Path, entry: Strict) -> None:

@@ -16,10 +16,6 @@ REPLAYED = "replayed, not a measurement"
 """The note in every file that was made from recorded answers."""
 
 
-class ResultsError(EvaluationError):
-    """The folder holds results of another setup, or of another template."""
-
-
 class PointScores(Strict):
     """The scores at one compression point; None without ground truth, or after an error.
 
@@ -115,7 +111,7 @@ class TrialResult(Job):
 def read_trials(path: Path, setup: Setup) -> dict[str, TrialResult]:
     """Return the trials of a file by their names; of two results of one trial the later counts.
 
-    Raises `ResultsError` for those of another setup. Two runs on one file lose no line of each
+    Raises `EvaluationError` for those of another setup. Two runs on one file lose no line of each
     other, since each line is one write at its end; both may do the same trial.
     """
     trials = {trial.name: trial for trial in read_lines(path, TrialResult)}
@@ -123,5 +119,5 @@ def read_trials(path: Path, setup: Setup) -> dict[str, TrialResult]:
         for (name, old), (_, new) in zip(trial.setup, setup, strict=True):
             if old != new:
                 state = f"{str(path)!r} holds results with {name} {old!r}, this run has {new!r}"
-                raise ResultsError(f"{state}: choose another folder")
+                raise EvaluationError(f"{state}: choose another folder")
     return trials

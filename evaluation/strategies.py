@@ -42,10 +42,6 @@ BUDGET = 4_000
 """Tokens of the agent's context without a setting, its instructions and tools among them."""
 
 
-class StrategyError(EvaluationError):
-    """A strategy is unknown, or cannot run the turns of a template."""
-
-
 def exchanges(turns: Sequence[TemplateTurn]) -> list[list[TemplateTurn]]:
     """Return turns in parts, each beginning with the user."""
     parts: list[list[TemplateTurn]] = []
@@ -209,7 +205,7 @@ class EbbtideAgent(Strategy):
         for question, *answers in exchanges(after(turns, self.last_turn)):
             if question.role != "user" or not answers:
                 problem = "the agent needs a user's turn, then answers"
-                raise StrategyError(f"turn {question.turn_id}: {problem}")
+                raise EvaluationError(f"turn {question.turn_id}: {problem}")
             self._script(question, answers)
             state = agent.invoke({"messages": question.content}, _CONFIG)
             self._last_turns[state["memory"]["turn"]] = answers[-1].turn_id
@@ -291,8 +287,8 @@ STRATEGIES: dict[str, type[Strategy]] = {kind.name: kind for kind in _KINDS}
 
 
 def select(names: Sequence[str]) -> dict[str, type[Strategy]]:
-    """Return strategies by name, all by default; raises `StrategyError` for an unknown one."""
+    """Return strategies by name, all by default; raises `EvaluationError` for an unknown one."""
     for name in names:
         if name not in STRATEGIES:
-            raise StrategyError(f"unknown strategy {name!r}: {choices(name, STRATEGIES)}")
+            raise EvaluationError(f"unknown strategy {name!r}: {choices(name, STRATEGIES)}")
     return {name: STRATEGIES[name] for name in names or STRATEGIES}

@@ -2,16 +2,6 @@
 
 A turn of a template is one message of the user or of the assistant, with its tool call. The numbers
 of turns rise, may begin anywhere and may have gaps.
-
-The errors of an evaluation; each is defined beside the code that raises it:
-
-EvaluationError
-├── TemplateFileError       a template cannot be read, or is invalid
-├── StrategyError           unknown strategy, or turns that it cannot run
-├── JudgeError              the judge's answer is no score
-├── LinesError              a file holds something else than results or recorded answers
-├── AnswerMissingError      a file of recorded answers lacks one
-└── ResultsError            the folder holds results of another setup or template
 """
 
 import hashlib
@@ -41,15 +31,7 @@ Words: TypeAlias = Annotated[str, StringConstraints(strip_whitespace=True, min_l
 
 
 class EvaluationError(EbbtideError, ValueError):
-    """The root of the errors of an evaluation."""
-
-
-class TemplateFileError(EvaluationError):
-    """A template cannot be read, or is invalid."""
-
-    def __init__(self, path: Path, problem: str) -> None:
-        """Name the file and the problem."""
-        super().__init__(f"template {str(path)!r}: {problem}")
+    """A template, a strategy, a file or a verdict cannot be used in an evaluation."""
 
 
 class Strict(BaseModel):
@@ -313,15 +295,16 @@ _LONGEST_VALUE = 160
 
 
 def read_template(name: str) -> Template:
-    """Return a template by its name or by the path of its file; raises `TemplateFileError`."""
+    """Return a template by its name or by the path of its file; raises `EvaluationError`."""
     path = SHIPPED.get(name, Path(name))
+    place = f"template {str(path)!r}"
     try:
         return Template.model_validate_json(path.read_bytes())
     except FileNotFoundError as error:
-        problem = f"no such file; shipped are {', '.join(SHIPPED)}"
-        raise TemplateFileError(path, problem) from error
+        shipped = ", ".join(SHIPPED)
+        raise EvaluationError(f"{place}: no such file; shipped are {shipped}") from error
     except OSError as error:
-        raise TemplateFileError(path, error.strerror or type(error).__name__) from error
+        raise EvaluationError(f"{place}: {error.strerror or type(error).__name__}") from error
     except ValidationError as error:
         faults = []
         for fault in error.errors(include_url=False):
@@ -333,16 +316,16 @@ def read_template(name: str) -> Template:
                 )
             field = ".".join(map(str, fault["loc"]))
             faults.append(f"{field}: {problem}" if field else problem)
-        raise TemplateFileError(path, "; ".join(faults)) from error
+        raise EvaluationError(f"{place}: {'; '.join(faults)}") from error
 
 
 def read_templates(names: Iterable[str]) -> dict[str, Template]:
-    """Return templates by their ids; raises `TemplateFileError` if two have one id."""
+    """Return templates by their ids; raises `EvaluationError` if two have one id."""
     templates: dict[str, Template] = {}
     for name in names:
         template = read_template(name)
         if template.template_id in templates:
             problem = f"template_id: {template.template_id!r} is that of another template too"
-            raise TemplateFileError(Path(name), problem)
+            raise EvaluationError(f"template {name!r}: {problem}")
         templates[template.template_id] = template
     return templates

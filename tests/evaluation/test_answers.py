@@ -7,7 +7,8 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.messages.ai import UsageMetadata
 
-from ebbtide.evaluation.answers import AnswerMissingError, Answers, Calls
+from ebbtide.evaluation.answers import Answers, Calls
+from ebbtide.evaluation.template import EvaluationError
 from tests.doubles import ScriptedModel, call
 
 USED = UsageMetadata(input_tokens=10, output_tokens=2, total_tokens=12)
@@ -61,7 +62,7 @@ def test_a_request_is_its_messages(path: Path) -> None:
     )
     assert player.invoke([HumanMessage("Go."), call("look", what="a")]).text == "With a call."
     for request in ("Hello.", "12345678", [HumanMessage("Go."), call("look", what="b")]):
-        with pytest.raises(AnswerMissingError):
+        with pytest.raises(EvaluationError):
             player.invoke(request)
 
 

@@ -143,7 +143,7 @@ def test_trials_with_errors_are_repeated(tmp_path: Path, server: OpenAIServer) -
 
     assert (first.exit_code, second.exit_code) == (1, 0)
     assert "4 errors" in first.output
-    assert "JudgeError: the judge was asked for a score" in first.output.replace("\n", "")
+    assert "EvaluationError: the judge was asked for a score" in first.output.replace("\n", "")
     assert [len(one.errors) for one in trials(tmp_path)] == [4, 0]
     assert [row["errors"] for row in rows(tmp_path)] == [0]
 

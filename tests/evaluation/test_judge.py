@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from ebbtide.evaluation.answers import Answers
-from ebbtide.evaluation.judge import Judge, JudgeError, Known, score
+from ebbtide.evaluation.judge import Judge, Known, score
+from ebbtide.evaluation.template import EvaluationError
 from tests.doubles import ScriptedModel
 
 
@@ -34,7 +35,7 @@ def test_a_score(said: str, value: float) -> None:
 )
 def test_what_is_no_score_is_an_error(said: str) -> None:
     """An answer without a score is an error that quotes it, and never a score in the middle."""
-    with pytest.raises(JudgeError, match="the judge was asked for a score"):
+    with pytest.raises(EvaluationError, match="the judge was asked for a score"):
         score(said)
 
 

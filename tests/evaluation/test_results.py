@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.evaluation.lines import LinesError, append, read_lines
-from ebbtide.evaluation.results import ResultsError, Setup, TrialResult, read_trials
+from ebbtide.evaluation.lines import append, read_lines
+from ebbtide.evaluation.results import Setup, TrialResult, read_trials
 from ebbtide.evaluation.strategy_protocol import Quoted
+from ebbtide.evaluation.template import EvaluationError
 from tests.evaluation.outcomes import SETUP, point, result
 
 QUOTED = point(
@@ -48,7 +49,7 @@ def test_another_setup_is_refused(path: Path, changed: dict[str, object], said: 
     """Results of another model, judge, note or settings do not come into the same table."""
     append(path, result())
 
-    with pytest.raises(ResultsError, match=said):
+    with pytest.raises(EvaluationError, match=said):
         read_trials(path, Setup(**{**SETUP.model_dump(), **changed}))
 
 
@@ -83,5 +84,5 @@ def test_a_damaged_line_is_named(path: Path, line: str) -> None:
     append(path, result())
     path.write_bytes(path.read_bytes() + line.encode() + b"\n")
 
-    with pytest.raises(LinesError, match=r"trials\.jsonl', line 2: no TrialResult"):
+    with pytest.raises(EvaluationError, match=r"trials\.jsonl', line 2: no TrialResult"):
         read(path)

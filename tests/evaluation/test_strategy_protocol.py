@@ -7,11 +7,10 @@ from langchain_core.messages import HumanMessage
 
 from ebbtide.evaluation.strategies import (
     STRATEGIES,
-    StrategyError,
     select,
 )
 from ebbtide.evaluation.strategy_protocol import StrategyInputs, as_messages, as_text
-from ebbtide.evaluation.template import read_template
+from ebbtide.evaluation.template import EvaluationError, read_template
 from ebbtide.memory.settings import Settings
 from tests.doubles import ScriptedModel
 from tests.evaluation.conversations import PORT, shed
@@ -38,7 +37,7 @@ def test_strategies_are_chosen_by_name() -> None:
     """Without names they are all; an unknown one is answered with those there are."""
     assert [*select([])] == [*STRATEGIES]
     assert [*select(["rolling-window"])] == ["rolling-window"]
-    with pytest.raises(StrategyError, match="unknown strategy 'mine': use one of full-history, "):
+    with pytest.raises(EvaluationError, match="unknown strategy 'mine': use one of full-history, "):
         select(["mine"])
 
 

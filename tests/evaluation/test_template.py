@@ -7,8 +7,8 @@ import pytest
 
 from ebbtide.evaluation.template import (
     SHIPPED,
+    EvaluationError,
     Template,
-    TemplateFileError,
     read_template,
     stands_in,
 )
@@ -68,7 +68,7 @@ def test_an_error_names_file_and_field(tmp_path: Path, changes: dict[str, Any], 
     """What is wrong is said in one line, with the file and the field."""
     path = written(tmp_path, plain(**changes))
 
-    with pytest.raises(TemplateFileError) as caught:
+    with pytest.raises(EvaluationError) as caught:
         read_template(path)
 
     assert said in str(caught.value)
@@ -78,7 +78,7 @@ def test_an_error_names_file_and_field(tmp_path: Path, changes: dict[str, Any], 
 
 def test_a_file_that_is_not_there() -> None:
     """A name that is unknown is answered with the names that there are."""
-    with pytest.raises(TemplateFileError, match="coding-session, incident-night-payments"):
+    with pytest.raises(EvaluationError, match="coding-session, incident-night-payments"):
         read_template("no-such-template")
 
 
