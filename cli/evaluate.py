@@ -47,8 +47,6 @@ from .reports import Prices
 from .screen import print_part
 
 _BAR = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-_VERDICTS = {None: ("", ""), True: (" met", "green"), False: (" missed", "red")}
-"""The mark behind a value and its colour, by whether the value meets its target."""
 
 _Strategies = Annotated[
     list[str] | None,
@@ -216,10 +214,5 @@ def _print_tables(report: Report) -> None:
         columns = [Column(in_line(row.strategy), justify="right") for row in rows]
         table = Table("Metric", *columns, title=Text(in_line(title)))
         for metric in metrics:
-            has_target = any(metric.name in row.targets for row in rows)
-            cells = []
-            for row in rows:
-                verdict, style = _VERDICTS[row.targets.get(metric.name)]
-                cells.append(Text(f"{row.value(metric)}{verdict}", style))
-            table.add_row(f"{metric.title} {metric.target}" if has_target else metric.title, *cells)
+            table.add_row(metric.heading, *(row.value(metric) for row in rows))
         print_part(table, console)

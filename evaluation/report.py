@@ -1,8 +1,7 @@
 """Summaries of results over trials: tables, JSON and plots."""
 
 import json
-import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -15,12 +14,6 @@ from typing import Any
 from .results import REPLAYED, Setup, TrialResult
 from .strategies import STRATEGIES
 
-LONG_TURNS = 40
-"""Turns from which on a template is a long one."""
-
-_SIGNS = {">": operator.gt, "<": operator.lt, "=": operator.eq}
-"""The comparison of a target by its sign."""
-
 _ABSENT = "–"
 """The cell of a missing figure: a zero would be a figure."""
 
@@ -29,9 +22,9 @@ JSON, TABLE, PICTURE = "results.json", "results.md", "results.png"
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A score of `PointScores`: title, digits, target; `summed` adds the points up.
+    """A score of `PointScores`: title, digits; `summed` adds the points up.
 
-    The target is for a current model; with `long` it applies to long templates only.
+    The `target` is for a current model, that of the compression ratio for long templates.
     """
 
     name: str
@@ -39,7 +32,11 @@ class Metric:
     digits: int = 2
     summed: bool = False
     target: str = ""
-    long: bool = False
+
+    @property
+    def heading(self) -> str:
+        """The title with the target."""
+        return f"{self.title} {self.target}".rstrip()
 
     def value(self, trial: TrialResult) -> float | None:
         """Return the value of a trial: the mean or the sum of its points, None without any."""
@@ -48,13 +45,6 @@ class Metric:
         if not values:
             return None
         return float(sum(values)) if self.summed else fmean(values)
-
-    def met(self, value: float, turns: int) -> bool | None:
-        """Tell whether a value meets the target; None if no target applies."""
-        if not self.target or (self.long and turns < LONG_TURNS):
-            return None
-        sign, bound = self.target.split()
-        return bool(_SIGNS[sign](value, float(bound)))
 
 
 SCORES = (
@@ -69,7 +59,7 @@ SCORES = (
     Metric("verbatim_rate", "verbatim rate", target="= 1.00"),
     Metric("fabricated", "fabricated quotes", digits=1, summed=True),
     Metric("fallbacks", "fallbacks to rules", digits=1, summed=True),
-    Metric("compression_ratio", "compression ratio", target="< 0.50", long=True),
+    Metric("compression_ratio", "compression ratio", target="< 0.50"),
 )
 """The metrics of quality: how well the goal is kept, how much shorter the context is."""
 
@@ -99,7 +89,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A strategy on a template: its metrics, and whether each target is met."""
+    """A strategy on a template, and its metrics."""
 
     template: str
     strategy: str
@@ -107,7 +97,6 @@ class Row:
     trials: int
     errors: int
     metrics: dict[str, Spread]
-    targets: dict[str, bool]
 
     def value(self, metric: Metric) -> str:
         """Return the mean of a metric with its deviation, or a dash."""
@@ -120,18 +109,16 @@ class Row:
     @classmethod
     def of(cls, trials: Sequence[TrialResult]) -> "Row":
         """Sum up the trials of one strategy on one template; there must be one."""
-        first, metrics, targets = trials[0], dict[str, Spread](), dict[str, bool]()
+        first, metrics = trials[0], dict[str, Spread]()
         for metric in (*SCORES, *COSTS):
             values = [value for trial in trials if (value := metric.value(trial)) is not None]
             if not values:
                 continue
             mean, deviation = fmean(values), stdev(values) if len(values) > 1 else None
             metrics[metric.name] = Spread(mean, deviation, min(values), max(values), len(values))
-            if (met := metric.met(mean, first.turns)) is not None:
-                targets[metric.name] = met
         errors = sum(len(trial.errors) for trial in trials)
         names = first.template, first.strategy, first.turns
-        return cls(*names, len(trials), errors, metrics, targets)
+        return cls(*names, len(trials), errors, metrics)
 
 
 class Report:
@@ -183,8 +170,6 @@ class Report:
             "\n".join(f"- {name} {note}" for name, note in notes.items() if note),
             "## Scores",
             _values(self.rows, SCORES),
-            "## Targets",
-            _targets(self.rows),
             "## Cost",
             _values(self.rows, COSTS),
             "## Errors" if self.errors else "",
@@ -202,34 +187,10 @@ def _strategies(rows: Sequence[Row]) -> list[str]:
 
 
 def _values(rows: Sequence[Row], metrics: Sequence[Metric]) -> str:
+    """Return a table in Markdown with a line for each row."""
     present = _present(metrics, rows)
-    titles = ["trials", *(metric.title for metric in present)]
-    return _table(titles, rows, lambda row: [str(row.trials), *map(row.value, present)])
-
-
-def _targets(rows: Sequence[Row]) -> str:
-    """Return the table of the targets: "met", or "missed" with the value."""
-    targeted = [metric for metric in SCORES if metric.target]
-
-    def verdict(row: Row, metric: Metric) -> str:
-        if metric.name not in row.targets:
-            return _ABSENT
-        missed = f"missed ({row.metrics[metric.name].mean:.2f})"
-        return "met" if row.targets[metric.name] else missed
-
-    titles = [
-        f"{metric.title} {metric.target}{' (long templates)' if metric.long else ''}"
-        for metric in targeted
-    ]
-    return _table(titles, rows, lambda row: [verdict(row, metric) for metric in targeted])
-
-
-def _table(
-    titles: Iterable[str], rows: Sequence[Row], cells: Callable[[Row], Sequence[str]]
-) -> str:
-    """Return a table in Markdown: for each row its template, its strategy and its cells."""
-    head = ["template", "strategy", *titles]
-    body = [[row.template, row.strategy, *cells(row)] for row in rows]
+    head = ["template", "strategy", "trials", *(metric.heading for metric in present)]
+    body = [[row.template, row.strategy, str(row.trials), *map(row.value, present)] for row in rows]
     lines = [
         " | ".join(" ".join(cell.replace("|", "/").split()) for cell in line)
         for line in (head, ["---"] * len(head), *body)
