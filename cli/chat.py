@@ -17,7 +17,7 @@ from prompt_toolkit.utils import is_dumb_terminal
 from rich.console import Console
 
 from ..graph.commands.threads import on_a_thread
-from ..memory.errors import CommandError, NotAdoptedError, SessionNotFoundError, SettingsError
+from ..memory.errors import CommandError, SessionNotFoundError
 from ..memory.metrics import prices_of
 from .chat_commands import OWN, arguments, completions, help_page, page_of, parsed, question, usages
 from .conversation import Conversation, conversation
@@ -58,9 +58,6 @@ def chat(  # noqa: PLR0913, PLR0917 (the options of a command)
         str | None, typer.Option(help="Chat model, such as openai:gpt-5-mini, or scripted.")
     ] = None,
     system: Annotated[str, typer.Option(help="Instructions for the model.")] = "",
-    agent: Annotated[
-        str, typer.Option(help="Your own agent, or a function that returns it, as module:name.")
-    ] = "",
     embeddings: Embedding = None,
     extraction_model: Extracting = None,
     compression_model: Compressing = None,
@@ -76,14 +73,11 @@ def chat(  # noqa: PLR0913, PLR0917 (the options of a command)
     command. Errors and banners go to stderr; after an error the exit code is 1.
     """
     models = {"extraction_model": extraction_model, "compression_model": compression_model}
-    own = {"--model": model, "--system": system, "--embeddings": embeddings, **models}
-    if agent and (given := [name for name, value in own.items() if value]):
-        raise SettingsError(f"--agent has settings of its own: leave out {', '.join(given)}")
     home = configured(root, user, config, model=model, **models)
     rates = prices_of(prices) if prices is not None else None
     options = {"system_prompt": system, "embeddings": home.embeddings(embeddings)}
     interactive = message is None and is_terminal(sys.stdin) and is_terminal(sys.stdout)
-    with conversation(home, thread, agent, **options) as talk:
+    with conversation(home, thread, **options) as talk:
         console = Console(highlight=False)
         if interactive and not json:
             screen, read_line = Screen(console, talk.budget, rates), _terminal_reader(talk)
@@ -93,21 +87,13 @@ def chat(  # noqa: PLR0913, PLR0917 (the options of a command)
         if talk.restored:
             screen.notice("There were no checkpoints: restored from the archive.", "yellow")
         if interactive:
-            place = f"of {agent}" if agent else f"in {home.location}"
-            location = in_line(f"Thread {thread} {place}")
-            screen.notice(f"{location} ({_found(talk)}). /help for help.")
+            location = in_line(f"Thread {thread} in {home.location}")
+            found = f"turn {talk.turn} was the last" if talk.turn else "new"
+            screen.notice(f"{location} ({found}). /help for help.")
         dialogue = _Dialogue(talk, screen, read_line, interactive=interactive)
         dialogue.run()
     if dialogue.failed and not interactive:
         raise typer.Exit(1)
-
-
-def _found(talk: Conversation) -> str:
-    """Return in words what there is of a thread."""
-    if talk.turn:
-        return f"turn {talk.turn} was the last"
-    older = talk.older_messages
-    return f"{older} messages, adopted when you send the next one" if older else "new"
 
 
 def is_terminal(stream: TextIO | None) -> bool:
@@ -145,8 +131,6 @@ class _Dialogue:
                 raise
             self._screen.notice("Stopped.", "yellow")
             self._offer_to_resume("A turn is not finished")
-        except NotAdoptedError as error:
-            self._fail(one_line(error, os.environ))
         except SessionNotFoundError:
             self._screen.notice("Nothing was said on this thread yet.")
         except Exception as error:  # noqa: BLE001 (any provider's: the chat goes on)

@@ -1,31 +1,24 @@
 """A thread with its agent, its checkpoints and its event loop, open for a while."""
 
 import asyncio
-import pkgutil
 import sqlite3
-import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import ExitStack, aclosing, contextmanager
-from copy import copy
 from dataclasses import dataclass
-from inspect import iscoroutine, iscoroutinefunction
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
-from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from ..graph.agent import create_memory_agent
 from ..graph.all_commands import arestore
-from ..graph.commands.threads import place_of
-from ..memory.errors import ArchiveError, SettingsError
+from ..memory.errors import ArchiveError
 from ..memory.turn import Session
-from .home import CHECKPOINTS, HISTORY, Home, as_settings_error, name_given
+from .home import CHECKPOINTS, HISTORY, Home, name_given
 
 Result = TypeVar("Result")
 
@@ -49,13 +42,6 @@ class Conversation:
     def turn(self) -> int:
         """The number of the last turn that began, 0 for none."""
         return int(self._state().values.get("memory", {}).get("turn", 0))
-
-    @property
-    def older_messages(self) -> int:
-        """How many messages of an agent without the memory wait to be adopted."""
-        if self.turn or self.unfinished() is not None:
-            return 0
-        return len(self._state().values.get("messages", ()))
 
     def effort_names(self) -> dict[str, bool]:
         """Return the efforts that are open or not evicted: names, and whether they are open."""
@@ -107,109 +93,25 @@ class Conversation:
 
 
 @contextmanager
-def conversation(
-    home: Home, thread: str, agent: str = "", **options: Any
-) -> Iterator[Conversation]:
+def conversation(home: Home, thread: str, **options: Any) -> Iterator[Conversation]:
     """Open a thread; if its checkpoints are lost, restore it from the archive.
 
-    `agent` is `module:name` of an agent of the application; without it one is made, with further
-    `options` of `create_memory_agent`. Raises `SettingsError` if one of them cannot be used.
+    The `options` are those of `create_memory_agent`. Raises `SettingsError` if one of them cannot
+    be used.
     """
     session = Session(home.user, name_given(thread, "--thread"))
-    model = None if agent else home.chat_model()
-    folder = home.chat_folder()
+    model, folder = home.chat_model(), home.chat_folder()
     with asyncio.Runner() as runner, ExitStack() as stack:
-        if model is None:
-            made, name = _loaded(agent, runner), ""
-        else:
-            archive = stack.enter_context(home.archive())
-            options |= {"archive": archive, "attention": home.redis(archive)}
-            made, name = create_memory_agent(model, settings=home.settings, **options), CHECKPOINTS
-        parts = place_of(made).parts
-        # The threads of an agent of the application belong to its own archive.
-        path = folder / (name or f"{parts.archive.id}.sqlite")
-        if isinstance(made.checkpointer, BaseCheckpointSaver):
-            made.checkpointer = _awaitable(made.checkpointer, agent, runner, stack)
-        else:
-            made.checkpointer = _checkpointer(path, runner, stack)
-        budget = parts.settings.context_budget
-        talk = Conversation(runner, made, session, folder / HISTORY, budget)
-        talk.restored = talk.is_new() and parts.archive.load(session).tip is not None
+        archive = stack.enter_context(home.archive())
+        options |= {"archive": archive, "attention": home.redis(archive)}
+        agent = create_memory_agent(model, settings=home.settings, **options)
+        agent.checkpointer = _checkpointer(folder / CHECKPOINTS, runner, stack)
+        budget = home.settings.context_budget
+        talk = Conversation(runner, agent, session, folder / HISTORY, budget)
+        talk.restored = talk.is_new() and archive.load(session).tip is not None
         if talk.restored:
             talk.command(arestore)
         yield talk
-
-
-def _loaded(name: str, runner: asyncio.Runner) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """Return the agent that `module:name` is or makes, of the working directory too."""
-    if name.count(":") != 1:
-        raise SettingsError(f"--agent takes module:name, such as app:agent, not {name!r}")
-    sys.path.insert(0, "")
-    with as_settings_error(f"agent {name!r}"):
-        try:
-            found = _found(name)
-        except RuntimeError as error:
-            if "no running event loop" not in str(error):
-                raise
-            found = runner.run(_found_in_loop(name))  # as an AsyncSqliteSaver needs one
-        if iscoroutine(found):
-            found = runner.run(found)
-        made = found.compile() if isinstance(found, StateGraph) else found
-    if not isinstance(made, CompiledStateGraph):
-        raise SettingsError(f"agent {name!r} is a {type(made).__name__}: name a compiled graph")
-    return made
-
-
-def _found(name: str) -> Any:
-    found = pkgutil.resolve_name(name)
-    return found() if callable(found) else found
-
-
-async def _found_in_loop(name: str) -> Any:
-    return _found(name)
-
-
-class _InThreads(BaseCheckpointSaver[Any]):
-    """A saver that has synchronous methods alone, awaited while they run in a thread."""
-
-    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        return await asyncio.to_thread(self.get_tuple, config)
-
-    async def alist(
-        self, config: RunnableConfig | None, **options: Any
-    ) -> AsyncIterator[CheckpointTuple]:
-        for found in await asyncio.to_thread(lambda: [*self.list(config, **options)]):
-            yield found
-
-    async def aput(self, *arguments: Any) -> RunnableConfig:
-        return await asyncio.to_thread(self.put, *arguments)
-
-    async def aput_writes(self, *arguments: Any) -> None:
-        await asyncio.to_thread(self.put_writes, *arguments)
-
-    async def adelete_thread(self, thread_id: str) -> None:
-        await asyncio.to_thread(self.delete_thread, thread_id)
-
-
-def _awaitable(
-    saver: BaseCheckpointSaver[Any], agent: str, runner: asyncio.Runner, stack: ExitStack
-) -> BaseCheckpointSaver[Any]:
-    """Return an agent's own checkpointer as one that can be awaited, closed with the stack.
-
-    Raises `SettingsError` if it cannot be used.
-    """
-    close = getattr(getattr(saver, "conn", None), "close", None)
-    if iscoroutinefunction(close):  # the thread of an open connection would keep the process alive
-        stack.callback(lambda: runner.run(close()))
-    nowhere: RunnableConfig = {"configurable": {"thread_id": "", "checkpoint_ns": ""}}
-    with as_settings_error(f"the checkpointer of agent {agent!r}"):
-        try:
-            runner.run(saver.aget_tuple(nowhere))
-        except NotImplementedError:
-            given, saver = saver, copy(saver)
-            saver.__class__ = type(type(given).__name__, (_InThreads, type(given)), {})
-            runner.run(saver.aget_tuple(nowhere))
-    return saver
 
 
 def _checkpointer(path: Path, runner: asyncio.Runner, stack: ExitStack) -> AsyncSqliteSaver:

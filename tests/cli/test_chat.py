@@ -102,26 +102,6 @@ def test_a_message_is_answered_alone() -> None:
     assert second["context_report"]["budget"] == 16_000
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("--agent", "app"), "--agent takes module:name, such as app:agent, not 'app'"),
-        (("--agent", "nowhere:app"), "agent 'nowhere:app' cannot be used: No module named"),
-        (("--agent", "os:sep"), "agent 'os:sep' is a str: name a compiled graph"),
-        (
-            ("--agent", "app:a", "--model", "scripted"),
-            "--agent has settings of its own: leave out --model",
-        ),
-    ],
-)
-def test_an_agent_that_cannot_be_used(options: tuple[str, ...], said: str) -> None:
-    """What is wrong with it is one line."""
-    result = run("chat", *options, "Hello")
-
-    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-    assert said in result.stderr
-
-
 @pytest.mark.thorough
 def test_a_state_block_is_not_shown() -> None:
     """What the model keeps for itself is on no line, however its answer comes in."""
