@@ -37,7 +37,6 @@ from .home import (
     Extracting,
     Home,
     as_settings_error,
-    choosing,
     configured,
     installing,
     remedy_for,
@@ -50,16 +49,12 @@ _BAR = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Tim
 
 _Strategies = Annotated[
     list[str] | None,
-    typer.Option(
-        help=f"{', '.join(STRATEGIES)}; repeat it for several (default: all).",
-        autocompletion=choosing(STRATEGIES),
-    ),
+    typer.Option(help=f"{', '.join(STRATEGIES)}; repeat it for several (default: all)."),
 ]
 _Templates = Annotated[
     list[str] | None,
     typer.Option(
-        help=f"{', '.join(SHIPPED)}, or a file; repeat it for several (default: all of these).",
-        autocompletion=choosing(SHIPPED),
+        help=f"{', '.join(SHIPPED)}, or a file; repeat it for several (default: all of these)."
     ),
 ]
 _Answering = Annotated[

@@ -1,8 +1,8 @@
 """What commands share: their options, the archive and its settings, the names of sessions."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -17,9 +17,9 @@ from ..graph.config import ROOT, load, redis_attention
 from ..graph.models import choose_model
 from ..memory.archive.sql import SqlArchive
 from ..memory.attention.law import Attention
-from ..memory.errors import EbbtideError, SettingsError
+from ..memory.errors import SettingsError
 from ..memory.memories import UserMemories
-from ..memory.names import safe_name, session_label
+from ..memory.names import safe_name
 from ..memory.serialised import clean
 from ..memory.settings import Settings
 from ..memory.turn import ANONYMOUS
@@ -42,63 +42,15 @@ Embedding = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
-def _session_names(context: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of sessions that begin like this, for the completion of the shell."""
-    with suppress(EbbtideError, OSError):
-        home = _home_of(context)
-        with home.archive() as archive:
-            names = (in_line(session_label(session)) for session in archive.sessions(home.user))
-            return choosing(names)(incomplete)
-    return []
+_NAME = "Name of the session: its thread, or `thread (namespace)` in a larger graph."
+_ID = "Id of a memory: <session>/<effort>, of a fact or rule <session>/turn-N/fact-k."
 
-
-def _memory_ids(context: typer.Context, incomplete: str) -> list[str]:
-    """Return the ids of the user's memories that begin like this, for the same completion."""
-    with suppress(EbbtideError, OSError), _home_of(context).attention() as memories:
-        ids = map(in_line, memories.attention.remembered(memories.user))
-        return choosing(ids)(incomplete)
-    return []
-
-
-def _home_of(context: typer.Context) -> "Home":
-    given = context.params
-    return configured(given.get("root"), given.get("user"), given.get("config"))
-
-
-def choosing(names: Iterable[str]) -> Callable[[str], list[str]]:
-    """Return the completion of an option that takes one of these names."""
-
-    def complete(incomplete: str) -> list[str]:
-        return [name for name in names if name.startswith(incomplete)]
-
-    return complete
-
-
-SessionName = Annotated[
-    str,
-    typer.Argument(
-        help="Name of the session: its thread, or `thread (namespace)` in a larger graph.",
-        autocompletion=_session_names,
-    ),
-]
+SessionName = Annotated[str, typer.Argument(help=_NAME)]
 AnySession = Annotated[
-    str | None,
-    typer.Argument(
-        help="Name of a session or thread (default: all).",
-        autocompletion=_session_names,
-    ),
+    str | None, typer.Argument(help="Name of a session or thread (default: all).")
 ]
-MemoryId = Annotated[
-    str,
-    typer.Argument(
-        help="Id of a memory: <session>/<effort>, of a fact or rule <session>/turn-N/fact-k.",
-        autocompletion=_memory_ids,
-    ),
-]
-Thread = Annotated[
-    str, typer.Option(help="Name of the conversation.", autocompletion=_session_names)
-]
-
+MemoryId = Annotated[str, typer.Argument(help=_ID)]
+Thread = Annotated[str, typer.Option(help="Name of the conversation.")]
 
 CHECKPOINTS = "checkpoints.sqlite"
 """The file of a user's checkpoints in `Home.chat_folder`."""

@@ -1,7 +1,6 @@
 """The commands around the chat, and how mistakes end: one line and an exit code."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands_run import run, talked
-from tests.processes import ended
 
 HIDING, HERS = "a\u202e\u200b", "b\u202e\u200b"
 """Names that turn what follows, and look like others: a user's and a thread's, and her thread's."""
@@ -94,27 +92,3 @@ def test_help_imports_nothing_heavy(statement: str) -> None:
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
 
     assert heavy & {*ran.stdout.split()} == set()
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("words", "completed"),
-    [
-        ("ebbtide archive verify t", ["trip"]),
-        ("ebbtide attention explain --user ann t", ["tour/boat"]),
-        ("ebbtide eval --strategy s", ["selective-salience"]),
-    ],
-)
-def test_the_shell_completes_commands_and_sessions(words: str, completed: list[str]) -> None:
-    """With `ebbtide --install-completion` Tab in the shell completes what is there."""
-    talked("Hello!", thread="trip")
-    talked("Let's work on the boat.", "That's done.", thread="tour", user="ann")
-    asking = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-    environment = {**os.environ, **asking, "_EBBTIDE_COMPLETE": "complete_bash"}
-
-    ran = ended(
-        ["-c", "import sys; sys.argv[0] = 'ebbtide'; from ebbtide.cli.entry import main; main()"],
-        environment=environment,
-    )
-
-    assert ran.printed.split() == completed
