@@ -122,8 +122,8 @@ class BlockKind:
     `types` are those of its blocks in the forms of LangChain, OpenAI's chat and Responses,
     Anthropic, Gemini and MCP. `price` returns the tokens of an attachment, None: the block counts
     as its JSON. A model refuses it in a message by `asked`, in a tool's result by `in_results`:
-    entries of the model's profile that are false, or providers, such as `openai`. In a text stands
-    `[type]` for a block, and what it says follows if it `speaks`.
+    entries of the model's profile that are false. In a text stands `[type]` for a block, and what
+    it says follows if it `speaks`.
     """
 
     types: tuple[str, ...] = ()
@@ -187,13 +187,13 @@ def price(one: Attachment, count: _Count) -> int:
     return of_kind(one, count) if of_kind else 0
 
 
-def refused_by(profile: Mapping[str, Any], provider: str) -> frozenset[str]:
-    """Return the kinds of attachments that a model does not take, by its profile and provider.
+def refused_by(profile: Mapping[str, Any]) -> frozenset[str]:
+    """Return the kinds of attachments that a model does not take, by its profile.
 
-    >>> sorted(refused_by({"image_inputs": True, "image_tool_message": False}, "openai"))
+    >>> sorted(refused_by({"image_inputs": True, "image_tool_message": False}))
     ['image of a tool']
     """
-    refusing = {provider, *(key for key, value in profile.items() if value is False)}
+    refusing = {key for key, value in profile.items() if value is False}
     asked = {name for name, kind in KINDS.items() if refusing & {*kind.asked}}
     in_results = {name for name, kind in KINDS.items() if refusing & {*kind.in_results}}
     return frozenset(asked | {f"{name} of a tool" for name in in_results})

@@ -112,7 +112,7 @@ class AgentParts:
     @memoized_property
     def refused(self) -> frozenset[str]:
         """The kinds of attachments that the model does not take."""
-        return refused_by(self.profile, self.provider)
+        return refused_by(self.profile)
 
     @memoized_property
     def alone(self) -> int:
