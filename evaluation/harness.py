@@ -102,14 +102,12 @@ class _Trial:
         self.calls = Calls(plan.answers)
         self.template = plan.templates[job.template]
         chosen = (plan.model, *plan.models.values())
-        noted = {id(model): self._noted(model) for model in chosen}  # the same stay the same
+        update = {"cache": self.calls}  # the same models stay the same
+        noted = {id(model): model.model_copy(update=update) for model in chosen}
         self.model = noted[id(plan.model)]
         models = {what: noted[id(model)] for what, model in plan.models.items()}
         self.inputs = StrategyInputs(self.model, plan.embedder, folder, plan.settings, models)
         self.errors: list[str] = []
-
-    def _noted(self, model: BaseChatModel) -> BaseChatModel:
-        return model.model_copy(update={"cache": self.calls})
 
     def run(self) -> TrialResult:
         """Return the scores of all points, or of those before the strategy failed."""

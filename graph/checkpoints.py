@@ -36,7 +36,16 @@ def replace_all(
         _delete(saver, [thread])
         seed(thread)
         return reclaim(saver)
-    spare, inner = _spare(thread), _of_other_graphs(saver, thread, path)
+    # A namespace with the id of a task is of a run that has ended, since the thread is at rest.
+    spare, inner = (
+        _spare(thread),
+        [
+            one
+            for namespace, one in _newest(saver, thread).items()
+            if namespace and ":" not in namespace
+            if not path or not f"{namespace}|".startswith(f"{path}|")
+        ],
+    )
     _delete(saver, [spare])
     seed(spare)
     for one in inner:
@@ -93,19 +102,6 @@ def reclaim(saver: Saver | None) -> tuple[str, ...]:
     except sqlite3.Error as error:
         return (f"free pages of the checkpoints' file: they could not be reclaimed ({error})",)
     return ("the WAL of the checkpoints' file: another connection is reading it",) if busy else ()
-
-
-def _of_other_graphs(saver: Saver, thread: str, path: str) -> list[CheckpointTuple]:
-    """Return the newest checkpoints of graphs in a thread that keep a state between runs.
-
-    A namespace with the id of a task is of a run that has ended, since the thread is at rest.
-    """
-    return [
-        one
-        for namespace, one in _newest(saver, thread).items()
-        if namespace and ":" not in namespace
-        if not path or not f"{namespace}|".startswith(f"{path}|")
-    ]
 
 
 def _spare(thread: str) -> str:

@@ -139,11 +139,8 @@ def gate_of(request: ModelRequest[Any], call: Call, given: ModelRequest[Any]) ->
     def counted(messages: Sequence[BaseMessage]) -> int:
         return REPLY_OVERHEAD + int(tools) + count_messages(messages, count)
 
-    return Gate(_messages_of(given), _budget(request, call), counted)
-
-
-def _messages_of(request: ModelRequest[Any]) -> list[BaseMessage]:
-    return [*([request.system_message] if request.system_message else ()), *request.messages]
+    system = [given.system_message] if given.system_message else []
+    return Gate([*system, *given.messages], _budget(request, call), counted)
 
 
 def at_last(call: Call, gate: Gate) -> Call:

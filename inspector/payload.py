@@ -301,12 +301,6 @@ def _has(text: str, event: Event) -> bool:
     return event.get("kind") == "keywords" and {*event["words"]} <= {*words(text)}
 
 
-def _shown_from(turn: StoredTurn, place: int) -> int:
-    """Return the turn whose calls are the first to show an event: the next one if it came last."""
-    shown = max((event.get("after_events", 0) for event in turn.events), default=0)
-    return turn.number + (place >= shown)
-
-
 def _calls(turn: StoredTurn, earlier: StoredTurn | None) -> list[dict[str, Any]]:
     """Return what each call of a turn sent, in order, with why the plan changed if it did."""
     sent = [event for event in turn.events if event["type"] == "sent"]
@@ -373,7 +367,10 @@ def _efforts(
 
 def _change(turn: StoredTurn, place: int) -> dict[str, Any]:
     """Return what an event did to an effort, and the reason or what the user said."""
-    event, shown = turn.events[place], _shown_from(turn, place)
+    event = turn.events[place]
+    # The first call that shows it is of the next turn if it came after all of this one.
+    shown = max((one.get("after_events", 0) for one in turn.events), default=0)
+    shown = turn.number + (place >= shown)
     said = first_words(turn.messages, _SAID)
     return {
         "turn": turn.number,

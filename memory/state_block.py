@@ -478,9 +478,7 @@ def each_block_once(
     return tuple(once)
 
 
-def _fields_of(message: BaseMessage) -> dict[str, str] | None:
-    return newest(message.content) if message.type == "ai" else None
-
-
-_fields = Growing[Any](lambda messages, _: [*map(_fields_of, messages)])
+_fields = Growing[Any](
+    lambda messages, _: [newest(one.content) if one.type == "ai" else None for one in messages]
+)
 _without_blocks = Growing[BaseMessage](lambda messages, _: [*map(without_blocks, messages)])

@@ -140,7 +140,11 @@ class Place:
             has_checkpoints=snapshot.created_at is not None,
             checkpoint=str(snapshot.config.get("configurable", {}).get("checkpoint_id", "")),
         )
-        if self.path or not _was_refused(thread):
+        # The last run was refused, or would be, because its input has no new message.
+        given = bool(thread.next_nodes or thread.unarchived)
+        if self.path or not (given and all(map(_begins, thread.next_nodes))):
+            return thread
+        if not is_all_answered(thread.state, view_at(archive, session, tip_of(thread.state))):
             return thread
         known = values["messages"][: len(values["messages"]) - len(thread.unarchived)]
         return replace(thread, next_nodes=(), values={**values, "messages": known})
@@ -355,14 +359,6 @@ class Thread:
 def _begins(node: str) -> bool:
     """Tell whether a node runs before the turn is counted."""
     return node == "begin_turn" or node.endswith(".before_agent")
-
-
-def _was_refused(thread: Thread) -> bool:
-    """Tell whether the last run was refused, or would be, because its input has no new message."""
-    given = bool(thread.next_nodes or thread.unarchived) and all(map(_begins, thread.next_nodes))
-    return given and is_all_answered(
-        thread.state, view_at(thread.parts.archive, thread.session, tip_of(thread.state))
-    )
 
 
 def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> Thread:

@@ -25,7 +25,7 @@ from ...nodes.turn.arrivals import edited_turns, unarchived
 from ...nodes.turn.commits import state_at
 from ...nodes.turn.langchain_messages import stored_messages
 from ...nodes.turn.parts import AgentParts
-from ...nodes.turn.state import AgentState, TurnState, repacked, unpacked, updated
+from ...nodes.turn.state import AgentState, repacked, unpacked, updated
 from ...nodes.turn.updates import tip_of
 from ..checkpoints import Saver, complete, delete_threads, reclaim, replace_all
 from ..commands.registry import Action, command
@@ -300,7 +300,12 @@ def _replace_checkpoints(thread: Thread, saver: Saver, turn: int) -> tuple[str, 
     """Replace a thread's checkpoints by its state from the archive; return what was not erased."""
     place, config, parts, session = thread.place, thread.config, thread.parts, thread.session
     now = thread_at(place.graph, config)
-    state = _rebuilt(thread)
+    state = state_at(parts.archive, session, thread.tip, parts.settings.earlier_turns + 1)
+    messages = _messages_around(thread) if place.node else state["messages"]
+    if there := {message.id for message in thread.state.get("messages", ())}:
+        # What the application removed does not come back.
+        messages = [one for one in messages if one.type != "system" or one.id in there]
+    state = updated(state, {"messages": messages})
     # Another checkpoint with the same messages is of a concurrent erasure and not of a turn.
     has_same_messages = now.state.get("messages") == state["messages"]
     if now.has_checkpoints and now.checkpoint != thread.checkpoint and not has_same_messages:
@@ -343,17 +348,6 @@ def _erase_elsewhere(
                 yield from _replace_checkpoints(copy, place.saver, copy.turn)
         except (TurnRunningError, TurnArrivedError, SessionNotFoundError):
             yield left
-
-
-def _rebuilt(thread: Thread) -> TurnState:
-    """Return a thread's state from the archive."""
-    view, window = thread.view, thread.parts.settings.earlier_turns + 1
-    state = state_at(view.archive, view.session, thread.tip, window)
-    there = {message.id for message in thread.state.get("messages", ())}
-    messages = _messages_around(thread) if thread.place.node else state["messages"]
-    if there:  # what the application removed does not come back
-        messages = [one for one in messages if one.type != "system" or one.id in there]
-    return updated(state, {"messages": messages})
 
 
 def _messages_around(thread: Thread) -> list[BaseMessage]:

@@ -127,7 +127,12 @@ class Vectors:
         try:
             with self._database.reading() as connection:
                 stored = SessionRow.of(connection, session)
-                missing = _missing(stored.id, model).limit(limit)
+                first = turns.c.id * (1 << PASSAGE_BITS)
+                of_turn = vectors.c.id >= first, vectors.c.id < first + (1 << PASSAGE_BITS)
+                in_session = turns.c.id.between(turn_id(stored.id), turn_id(stored.id + 1))
+                has_none = ~sa.exists().where(*of_turn, vectors.c.model == model)
+                missing = sa.select(turns.c.id).where(in_session, has_none)
+                missing = missing.order_by(turns.c.id.desc()).limit(limit)
                 numbers = connection.execute(missing).scalars().all()
                 query = sa.select(turns).where(among(turns.c.id, numbers)).order_by(turns.c.id)
                 rows = {row.id: row for row in connection.execute(query)} if numbers else {}
@@ -146,14 +151,6 @@ class Vectors:
         if len(same) == len(numbers) < limit:
             self._complete.add((session, model))
         return len(same)
-
-
-def _missing(session: int, model: str) -> sa.Select[tuple[int]]:
-    first = turns.c.id * (1 << PASSAGE_BITS)
-    of_turn = vectors.c.id >= first, vectors.c.id < first + (1 << PASSAGE_BITS)
-    in_session = turns.c.id.between(turn_id(session), turn_id(session + 1))
-    has_none = ~sa.exists().where(*of_turn, vectors.c.model == model)
-    return sa.select(turns.c.id).where(in_session, has_none).order_by(turns.c.id.desc())
 
 
 def _embed(embedder: Embedder, turns: Sequence[StoredTurn]) -> list[_TurnVectors]:

@@ -101,17 +101,17 @@ def _words(message: BaseMessage) -> Any:
 
 
 def placeholders(work: Turn, messages: Sequence[BaseMessage], turn: int) -> tuple[BaseMessage, ...]:
-    """Return the messages of a turn with placeholders for their attachments."""
-    return tuple(
-        _mapped(message, lambda _, one: _text(_left(work, one, turn))) for message in messages
-    )
+    """Return the messages of a turn with placeholders for their attachments.
 
+    Reading the turn brings back what the model takes, and any words.
+    """
 
-def _left(work: Turn, one: Attachment, turn: int) -> str:
-    """Return a placeholder; reading the turn brings back what the model takes, and any words."""
-    is_refused = one.input_kind in work.run.refused and not one.text
-    name = "refused_attachment_of_turn" if is_refused else "attachment_of_turn"
-    return render(name, attachment=one, turn=turn)
+    def left(_: int, one: Attachment) -> Any:
+        is_refused = one.input_kind in work.run.refused and not one.text
+        name = "refused_attachment_of_turn" if is_refused else "attachment_of_turn"
+        return _text(render(name, attachment=one, turn=turn))
+
+    return tuple(_mapped(message, left) for message in messages)
 
 
 def _text(said: str) -> dict[str, str]:

@@ -133,19 +133,19 @@ class Quoted:
     @property
     def shown(self) -> list[StoredTurn]:
         """The turns as the quote has them."""
-        shown = [replace(turn, messages=self._rest(turn)) for turn in self.turns]
-        return [turn for turn in shown if turn.messages or not self.above.get(turn.number)]
+        shown = []
+        for turn in self.turns:
+            above = self.above.get(turn.number, ())
+            said = (one for one in turn.messages if id(one) not in above)
+            messages = tuple(one for one in said if one.type != "system")
+            shown += [replace(turn, messages=messages)] if messages or not above else []
+        return shown
 
     @property
     def missing(self) -> str:
         """What the heading of the quote says of what stands above, "" if nothing does."""
         turns = ranges([turn.number for turn in self.turns if self.above.get(turn.number)])
         return render("stands_above", turns=turns_named(turns)) if turns else ""
-
-    def _rest(self, turn: StoredTurn) -> tuple[BaseMessage, ...]:
-        above = self.above.get(turn.number, ())
-        said = (one for one in turn.messages if id(one) not in above)
-        return tuple(one for one in said if one.type != "system")
 
     def _full(self, turn: StoredTurn) -> StoredTurn:
         return next(one for one in (self.whole or self.turns) if one.number == turn.number)

@@ -136,7 +136,11 @@ def _past_turns(
     A log stands before the turn whose number it has, else behind them all.
     """
     efforts, shown = {effort.id: effort for effort in known}, 0
-    in_logs, gaps = _in_logs(work, plan), 0
+    listed = [numbers(log) for name, log in plan.logs.items() if not is_qualified(name)]
+    in_plan = sorted(turn for turn in {*chain(*listed)} if turn <= plan.after_turn)
+    # A turn of several efforts is not whole: a log has the rounds of its own effort.
+    in_logs = [stored.number for stored in work.view.past.turns(in_plan) if not kept(stored)]
+    gaps = 0
     status: dict[str, str] = {effort.id: effort.status for effort in known}
     if status.get(plan.active) == "open":
         status[plan.active] = "active"
@@ -236,23 +240,14 @@ def _out_of_view(work: Turn, plan: Plan, shown: Sequence[StoredTurn]) -> Iterato
     if plan.lacks(CONSTRAINTS):  # the note names the tool that lists them
         active = plan.active
         efforts = tuple(e if e.id == active else replace(e, constraints=()) for e in efforts)
+    shown_as = {plan.active: render("open_active", effort=plan.active)} if plan.active else {}
     lines = {
-        f"- {_marked_if_active(effort.id, plan)}": _aims(work, effort, "open_line")
+        f"- {shown_as.get(effort.id, effort.id)}": _aims(work, effort, "open_line")
         for effort in efforts
         if effort.status == "open"
     }
     if lines:
         yield Part.of("turns", [_open_efforts(work, lines, limit)], work.run.count)
-
-
-def _in_logs(work: Turn, plan: Plan) -> list[int]:
-    """Return the turns that the logs show whole, ascending.
-
-    A turn of several efforts is not: a log has the rounds of its own effort.
-    """
-    logs = [numbers(shown) for name, shown in plan.logs.items() if not is_qualified(name)]
-    turns = sorted(turn for turn in {*chain(*logs)} if turn <= plan.after_turn)
-    return [stored.number for stored in work.view.past.turns(turns) if not kept(stored)]
 
 
 def _gap(in_logs: Sequence[int], before: int, after: int, *, is_first: bool) -> Iterator[str]:
@@ -264,10 +259,6 @@ def _gap(in_logs: Sequence[int], before: int, after: int, *, is_first: bool) -> 
         listed = listed if len(listed) <= _LIST_LENGTH else span(gaps[0][0], gaps[-1][1])
         form = "out_of_view" if is_first else "out_of_view_too"
         yield render(form, turns=turns_named(listed))
-
-
-def _marked_if_active(effort: str, plan: Plan) -> str:
-    return render("open_active", effort=effort) if effort == plan.active else effort
 
 
 def _open_efforts(work: Turn, lines: Mapping[str, str], limit: int) -> BaseMessage:

@@ -287,7 +287,8 @@ def _index(turn: StoredTurn, cut: Rounds, limit: int, fences: Fences) -> BaseMes
         head = []
     kept, free = dict[_Line, str](), limit - count_message(note({}), count)
     for line in _by_rank(done, spans):
-        said = _said(line, places)
+        more, said = line.more, line.text
+        said = said if more is None else _more("index_more", places, more, line=said)
         free -= count(f"{said}\n")
         if free < 0:
             break
@@ -436,13 +437,6 @@ def _calls(done: Sequence[_Done], spans: _Spans) -> int:
     """Return how many calls some rounds have, without those of the memory's tools."""
     before = (done[begin - 1].calls if begin else 0 for begin, _ in spans)
     return sum(done[end - 1].calls for _, end in spans) - sum(before)
-
-
-def _said(line: _Line, places: Sequence[Offsets]) -> str:
-    """Return a line with the offset from which there is more to read."""
-    return (
-        line.text if line.more is None else _more("index_more", places, line.more, line=line.text)
-    )
 
 
 def _more(form: str, places: Sequence[Offsets], at: int, **said: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from ...prompts.loader import render
 from ..context.budget import TURN_SHARE
 from ..context.rounds import RESULT_SHARE
-from ..dates import UNDATED, Days, When, local_day, period
+from ..dates import UNDATED, When, local_day, period
 from ..errors import ToolError
 from ..messages import compact
 from ..names import numbers, qualified, ranges, session_name, turns_named
@@ -42,7 +42,11 @@ def read_log(
     if view is None:
         raise ToolError(render("unknown_session", session=repr(session[:_SHOWN])))
     days = period(turns) if turns.count("-") > 1 else None
-    requested = _of_days(work, view, days) if days else sorted(numbers(turns))
+    if days:  # by the clocks of the user's time zone
+        times = When(zone=work.run.settings.timezone).times(days)
+        requested = [*view.past.turns_between(*times)]
+    else:
+        requested = sorted(numbers(turns))
     if days and not requested:
         raise ToolError(render("no_turn_of_day", day=turns.strip()))
     if not requested:
@@ -86,12 +90,6 @@ def _limit(work: Turn, limit: int) -> tuple[int, str]:
     if limit > most:
         return most, render("read_less", limit=limit, most=most)
     return min(asked, most), ""
-
-
-def _of_days(work: Turn, view: ArchiveView, days: Days) -> list[int]:
-    """Return the turns of a day, a month or a year, by the clocks of the user's time zone."""
-    times = When(zone=work.run.settings.timezone).times(days)
-    return [*view.past.turns_between(*times)]
 
 
 def _texts(
