@@ -32,6 +32,7 @@ from ..memory.tokens import count
 from ..memory.transcript import role
 from ..memory.turn import StoredTurn
 from ..nodes.ask import Models, QuestionCost, drive
+from ..nodes.turn.parts import name_of
 from ..prompts.loader import render
 from .judge import FENCES
 from .strategy_protocol import CONVERSATION
@@ -269,8 +270,7 @@ def _as_message(message: Mapping[str, Any]) -> BaseMessage:
 
 
 def _name_of(model: str | BaseChatModel) -> str:
-    named = (getattr(model, field, None) for field in ("model_name", "model"))
-    return model if isinstance(model, str) else next(filter(None, named), type(model).__name__)
+    return model if isinstance(model, str) else name_of(model) or type(model).__name__
 
 
 def _made(model: str | BaseChatModel) -> BaseChatModel:
