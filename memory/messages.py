@@ -279,12 +279,10 @@ class Growing(Generic[T]):
     (1, 2)
     """
 
-    def __init__(
-        self, make: Callable[[Sequence[Any], T | None], Sequence[T]], limit: int = 16
-    ) -> None:
-        """Take the function, and how many turns are kept, by their first message."""
+    def __init__(self, make: Callable[[Sequence[Any], T | None], Sequence[T]]) -> None:
+        """Take the function; the newest 16 turns are kept, by their first message."""
         self._make = make
-        self._kept = LRUCache[int, tuple[tuple[Any, ...], tuple[T, ...]]](limit)
+        self._kept = LRUCache[int, tuple[tuple[Any, ...], tuple[T, ...]]](16)
 
     def __call__(self, messages: Sequence[Any]) -> tuple[T, ...]:
         """Return what is made of each message."""

@@ -2,7 +2,6 @@
 
 from sqlalchemy import URL
 
-from ..memory.archive.database import LOCK_TIMEOUT
 from ..memory.archive.sql import SqlArchive
 
 
@@ -19,6 +18,6 @@ class InMemoryArchive(SqlArchive):
         'Hello.'
     """
 
-    def __init__(self, *, lock_timeout: float = LOCK_TIMEOUT) -> None:
-        """Start empty; `lock_timeout` is how many seconds a thread waits for the others."""
-        super().__init__(URL.create("sqlite", database=":memory:"), lock_timeout=lock_timeout)
+    def __init__(self) -> None:
+        """Start empty."""
+        super().__init__(URL.create("sqlite", database=":memory:"))
