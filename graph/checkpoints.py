@@ -36,16 +36,12 @@ def replace_all(
         _delete(saver, [thread])
         seed(thread)
         return reclaim(saver)
-    # A namespace with the id of a task is of a run that has ended, since the thread is at rest.
-    spare, inner = (
-        _spare(thread),
-        [
-            one
-            for namespace, one in _newest(saver, thread).items()
-            if namespace and ":" not in namespace
-            if not path or not f"{namespace}|".startswith(f"{path}|")
-        ],
-    )
+    spare, inner = _spare(thread), list[CheckpointTuple]()
+    for namespace, one in _newest(saver, thread).items():
+        is_own = bool(path) and f"{namespace}|".startswith(f"{path}|")
+        # With the id of a task it is of a run that has ended, since the thread is at rest.
+        if namespace and ":" not in namespace and not is_own:
+            inner.append(one)
     _delete(saver, [spare])
     seed(spare)
     for one in inner:
