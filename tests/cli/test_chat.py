@@ -15,7 +15,7 @@ import pytest
 from ebbtide import DiskArchive
 from ebbtide.cli.chat_commands import usages
 from ebbtide.memory.turn import Session
-from tests.cli.commands_run import chat, run
+from tests.cli.commands_run import chat
 from tests.cli.terminal import Terminal, terminal
 from tests.openai_server import Answer, Body, Fail, OpenAIServer, Say, serving
 from tests.processes import begun, ended
