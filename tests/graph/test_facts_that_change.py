@@ -62,7 +62,6 @@ def test_a_fact_changes_twice(tmp_path: Path) -> None:
     assert first == [havn]
     assert second == [havn, f"works at Bergum as a cook; before: {havn}"]
     assert new == second[1:]
-    print(found(talk,"d","works as a welder"))
     # Nordlys is in the turn that said it.
     hits = [hit.passages[0] for hit in found(talk, "d", "works as a welder")]
     assert [(one.text.split()[-4], one.newest_with) for one in hits] == [

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ebbtide.memory.archive.query import turns_of
 from ebbtide.memory.recalled import Recalled, recalled, stored
 from ebbtide.memory.tools import search_results
 from ebbtide.memory.tools.toolbox import result_message
@@ -129,7 +130,7 @@ def test_an_erasure_during_a_search(talk: Conversation, monkeypatch: pytest.Monk
     """What was ranked before is not there any more, and the search goes on."""
     before = earlier(talk)
     talk.ask("What was it?")
-    read = search_results.turns_of
+    read = turns_of
 
     def erasing(*args: Any) -> Any:
         monkeypatch.setattr(search_results, "turns_of", read)
