@@ -11,6 +11,7 @@ requests are counted as OpenAI bills them, with tool schemas.
 - cost per turn: cached tokens count as a tenth, everything else in full. Calls for summaries,
   compressions and quotes are included and count as not cached. Answers are left out, since they
   cost the same for everyone.
+- calls per turn: of the model, those for summaries, compressions and quotes included.
 - tokens per call, worst call, over: without calls for summaries, compressions and quotes.
 - calls without the question: calls that do not have the user's message of the current turn.
 
@@ -182,6 +183,7 @@ def _figures(ledger: Ledger, budget: int | None) -> dict[str, Any]:
     return {
         "budget": budget or "",
         "turns": len(ledger.turns),
+        "calls per turn": round(len(calls) / len(ledger.turns), 2),
         "tokens per call": round(sent / len(requests)),
         "cached %": round(100 * sum(call.cached for call in requests) / sent, 1),
         "cost per turn": round(sum(call.cost for call in calls) / len(ledger.turns)),
