@@ -18,7 +18,7 @@ from ebbtide import Settings
 
 charts: Any = import_module("matplotlib.figure") if find_spec("matplotlib") else None
 FEW = 3  # events that stand side by side
-SHORT, GROUP = 30, 25  # turns that have room for markers; those that are one point of many turns
+MARKERS = 40  # at most so many on a line
 MISSING = "For a plot, install matplotlib."
 ENDINGS = ("svg", "png", "pdf")
 PACKAGES = ("ebbtide", "langchain-core", "langgraph", "tiktoken")
@@ -85,11 +85,19 @@ def commit() -> str:
 
 def sums(figures: Any) -> str:
     """Return the largest context of a session, and its tokens beside those of the baselines."""
-    largest = max(call.total for turn in figures.turns for call in turn.calls)
+    calls = [call for turn in figures.turns for call in turn.calls]
+    fixed = [call.parts["system"] + call.parts["tools"] for call in calls]
+    logs = sum(turn.expanded for turn in figures.turns)
+    less = sum(turn.total < turn.last_full_history for turn in figures.turns)
     return (
-        f"Largest context: {largest:,} tokens of {Settings().context_budget:,}.\n"
-        f"All calls: {figures.sent:,} tokens, with logs always expanded "
-        f"{figures.always_expanded:,}, with full history {figures.full_history:,}."
+        f"Largest context: {max(call.total for call in calls):,} tokens of "
+        f"{Settings().context_budget:,}.\n"
+        f"Expanded logs in all calls: {logs:,} tokens, if always expanded "
+        f"{logs + figures.always_expanded - figures.sent:,}.\n"
+        f"All calls: {figures.sent - sum(fixed):,} tokens, and {fixed[-1]:,} of instructions and "
+        f"tools in each; with full history {figures.full_history:,}.\n"
+        f"This pays once the full history is longer: here in {less:,} of "
+        f"{len(figures.turns):,} turns."
     )
 
 
@@ -130,28 +138,6 @@ def draw_turns(path: Path, turns: Sequence[Any], events: Mapping[int, str], **op
     return draw_lines(path, with_baselines(turns), events, **options)
 
 
-def draw_long(path: Path, turns: Sequence[Any], events: Mapping[int, str], xlabel: str) -> str:
-    """Draw the first turns with their events, and beside them all turns in groups."""
-    if charts is None:
-        return MISSING
-    figure = charts.Figure(figsize=(8, 4), layout="constrained")
-    first, whole = figure.subplots(1, 2, sharey=True)
-    for label, (style, sizes) in with_baselines(turns).items():
-        first.plot(range(1, SHORT + 1), sizes[:SHORT], style, label=label, markersize=4)
-        groups = range(0, len(sizes), GROUP)
-        largest = [max(sizes[at : at + GROUP]) for at in groups]
-        whole.plot([at + GROUP for at in groups], largest, style, markersize=3)
-    for plot in (first, whole):
-        plot.axhline(Settings().context_budget, **DASHED)
-        plot.set(yscale="log", xlabel=xlabel)
-    first.set(title=f"the first {SHORT} turns", ylabel="last call of the turn (tokens)")
-    whole.set(title=f"all turns: the largest of each {GROUP}", xlim=(0, None), ylim=(100, 200_000))
-    mark(first, events)
-    label_ticks(first)
-    label_ticks(whole)
-    return save(first, path, {"loc": "upper left"})
-
-
 def draw_lines(
     path: Path,
     lines: Mapping[str, tuple[str, Sequence[int | None]]],
@@ -164,7 +150,8 @@ def draw_lines(
     if plot is None:
         return MISSING
     for label, (style, sizes) in lines.items():
-        plot.plot(range(1, len(sizes) + 1), sizes, style, label=label)
+        some = len(sizes) // MARKERS + 1
+        plot.plot(range(1, len(sizes) + 1), sizes, style, label=label, markevery=some)
     plot.axhline(Settings().context_budget, **DASHED)
     plot.set(yscale="log", **axes)
     mark(plot, events)

@@ -46,8 +46,10 @@ def main() -> None:
     before = figures.turns[CONCLUDED - 1].calls[0].parts["turns"]
     after = figures.turns[-1].parts["memory"]
     print(table, f"Open: {before:,} tokens of log. Concluded: {after:,} tokens of summary.")
-    saved = f"Saved: {1 - after / before:.1%} of the effort, with default settings."
-    print(saved, sums(figures), write_rows(path, Settings(), table, figures=figures), sep="\n")
+    later = len(figures.turns) - CONCLUDED
+    print(f"Saved: {1 - after / before:.1%} of the effort, with default settings.")
+    print(f"In the {later} later turns: {later * after:,} tokens, as a log {later * before:,}.")
+    print(sums(figures), write_rows(path, Settings(), table, figures=figures), sep="\n")
     draw(path, figures.turns)
 
 

@@ -4,7 +4,7 @@ import os
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from drawing import draw_long, output, sums, write_rows
+from drawing import draw_turns, output, sums, write_rows
 from langgraph.checkpoint.memory import InMemorySaver
 from rich import print  # noqa: A004 (prints tables as well)
 from rich.table import Table
@@ -40,7 +40,6 @@ EVENTS |= {22: "4 found", 23: "4 expanded", 26: "4 collapses at its end", 27: "u
 STEPS = {6: "unrelated", 7: "10 exchanges again", 22: "4 found, so it stays", 25: "unrelated"}
 STEPS |= {24: "3, 5 evicted at its end", 500: "124 opened", len(SAID): "all 200 concluded"}
 RUNS = {"every-turn": EVENTS | {20: "3, 4, 5 evicted at its end"}, "on-change": EVENTS | STEPS}
-MARKS = {at: f"{RUNS['on-change'][at]} " for at in (15, 22, 23, 24, 26)} | {1: " 1, 2 mentioned"}
 CONFIG: Any = {"configurable": {"thread_id": "slice4"}}
 HEADS = ("turn", "what happens", "summaries\nsent", "ambient\nexchanges\nsent", "log", "sent")
 
@@ -60,7 +59,8 @@ def main() -> None:
             table.add_row(str(row), event, *(f"{size:,}" for size in sizes))
         file = path.with_name(f"{path.name}_{rebuild}")
         print(table, sums(figures), write_rows(file, used, table, figures=figures), sep="\n")
-    print(draw_long(path, figures.turns[len(SETUP) :], MARKS, "turns after the five efforts"))
+    turns = figures.turns[len(SETUP) :]
+    print(draw_turns(path, turns, {}, xlabel="turns after the five efforts"))
 
 
 def run(settings: Settings, turns: int) -> tuple[list[tuple[int, int]], Any]:

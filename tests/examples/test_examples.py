@@ -45,6 +45,12 @@ CLAIMS = {
         "--- Auto-collapsed effort: auth-bug (inactive for 3 turns) ---",
         *("false_decay_rate: 1", "avg_expansion_duration: 4"),
     ),
+    "three_agents": (
+        *("│ full history │ 37,538 │", "│ summariser │ 8,025 │", "│ Ebbtide │ 2,760 │"),
+        'full history: You said: "The customs broker is Mrs Halvorsen',
+        "summariser: I do not find an answer",
+        'Ebbtide: From the log, turn 1: "The customs broker is Mrs Halvorsen',
+    ),
 }
 """What each example prints, spaces aside."""
 
