@@ -1,14 +1,26 @@
-"""Hooks of mkdocs: the README is the first page; files that pages link to are in the site."""
+"""Hooks of mkdocs: the README is the first page; files that pages link to are in the site.
+
+At its top it links to the inspector's page of the conversation of `examples/three_agents.py`.
+"""
 
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from posixpath import join, normpath
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
+
+CONVERSATION = "conversation.html"
+TOP = f"""
+Look at [the conversation of the picture]({CONVERSATION}#/~orders/turn/182) in the inspector: a
+summariser has lost the answer to its last question, and Ebbtide finds it.
+"""
 
 _LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s#]+)")
 _MERMAID = re.compile(r"```mermaid\n.*?```\n", re.DOTALL)
@@ -28,6 +40,7 @@ def on_files(files: Files, config: Any) -> Files:
             targets = {_target(source, link) for link in _LINK.findall(_text(source))}
             waiting += targets - seen
             seen |= targets
+    files.append(File.generated(config, CONVERSATION, content=_conversation()))
     return files
 
 
@@ -37,13 +50,25 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     source = next(name for name in (f"docs/{uri}", _source(uri)) if (ROOT / name).exists())
     up = "../" * uri.count("/")
     moved = _LINK.sub(lambda link: up + _place(_target(source, link[0])), markdown)
-    return _MERMAID.sub("", moved)
+    title, rest = _MERMAID.sub("", moved).split("\n", 1)
+    return f"{title}\n{TOP}{rest}" if uri == "index.md" else f"{title}\n{rest}"
 
 
 def on_post_build(config: Any) -> None:
     """Copy the pages as Markdown beside the site, where llms.txt links to them."""
     for page in [ROOT / "README.md", *ROOT.glob("docs/*.md")]:
         shutil.copy(page, config.site_dir)
+
+
+def _conversation() -> str:
+    """Return the page of a session that is held for it."""
+    program, exporting = "examples/three_agents.py", ("-m", "ebbtide.cli.main", "archive", "export")
+    with TemporaryDirectory() as folder:
+        page = f"{folder}/{CONVERSATION}"
+        source = ("--format", "html", "--root", f"{folder}/three_agents")
+        for command in ((program, "--out", folder), (*exporting, "orders", page, *source)):
+            subprocess.run([sys.executable, *command], cwd=ROOT, check=True)  # noqa: S603
+        return Path(page).read_text(encoding="utf-8")
 
 
 def _text(source: str) -> str:

@@ -43,5 +43,6 @@ def test_the_site_builds_and_fetches_nothing(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr  # it is strict: a warning is an error
     assert len(pages) > len(NAMES)
     assert [found for page in pages.values() for found in _FETCHED.findall(page)] == []
+    assert "From the log, turn 1:" in pages[tmp_path / "conversation.html"]
     assert "create_memory_agent" in pages[tmp_path / "api" / "index.html"]
     assert text("docs/concepts.md") == (tmp_path / "concepts.md").read_text(encoding="utf-8")
