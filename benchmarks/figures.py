@@ -147,8 +147,6 @@ _COSTS = {
 """The goals for the cost of a turn of Ebbtide, by conversation and budget."""
 _RIGHT = {"goal for true": 60.0, "goal for false": 2.0}
 _TRUE = {"true %": "true: recognised mentions", "false %": "false: other messages"}
-_WALK = {"files": 27.0, "functions": 230.0, "changes of file": 150.0}
-"""The goals for a plain turn of Ebbtide."""
 
 
 def _turn_aim(row: Row, column: str, rows: Sequence[Row]) -> float | None:
@@ -169,11 +167,6 @@ def _long_turn_aim(row: Row, column: str, rows: Sequence[Row]) -> float | None:
 def _cost_aim(row: Row, _: str, __: Sequence[Row]) -> float | None:
     of_us = row["agent"].startswith("ebbtide")
     return _COSTS.get((row["talk"], row["budget"])) if of_us else None
-
-
-def _walk_aim(row: Row, column: str, _: Sequence[Row]) -> float | None:
-    plain = row["turn"] == "plain turn" and row["agent"] == "create_memory_agent"
-    return _WALK[column] if plain else None
 
 
 def _budget(row: Row, _: str, __: Sequence[Row]) -> float | None:
@@ -265,17 +258,6 @@ FIGURES: Mapping[str, tuple[Figure, ...]] = {
             by="agent",
         ),
     ),
-    "attachment": (
-        Figure(
-            "time",
-            "What does a document of 5 MB cost later turns?",
-            ("entry",),
-            ("ratio of turns 1-5", "ratio of turns 6-30", "ratio of turns 31-60"),
-            "CPU time of a turn with the document,\nrelative to one without it",
-            marks={"goal": 1.1},
-            reads={f"ratio of turns {span}": f"turns {span}" for span in ("1-5", "6-30", "31-60")},
-        ),
-    ),
     "recall_work": (
         Figure(
             "evidence",
@@ -340,15 +322,6 @@ FIGURES: Mapping[str, tuple[Figure, ...]] = {
             marks=_RIGHT,
             reads=_TRUE,
         ),
-        Figure(
-            "left",
-            "How many summaries are still in the context at the end?",
-            ("rule",),
-            ("left", "of"),
-            "summaries",
-            marks={"goal": 6},
-            reads={"left": "still in the context", "of": "all that were concluded"},
-        ),
     ),
     "references_dialogues": (
         Figure(
@@ -362,15 +335,6 @@ FIGURES: Mapping[str, tuple[Figure, ...]] = {
             reads=_TRUE,
         ),
     ),
-    "archive_load": (
-        Figure(
-            "time",
-            "How long does a turn take with 100 conversations at once?",
-            ("agent",),
-            ("p50 ms", "p95 ms", "p99 ms"),
-            "time of a turn (ms)",
-        ),
-    ),
     "archive_scale_postgresql": (_SCALE,),
     "archive_scale_sqlite": (_SCALE,),
     "middleware": (
@@ -382,28 +346,6 @@ FIGURES: Mapping[str, tuple[Figure, ...]] = {
             "median time of the last 50 turns (ms)",
         ),
     ),
-    "hops": (
-        Figure(
-            "walk",
-            "How far does a turn walk?",
-            ("turn", "agent"),
-            ("files", "functions", "changes of file"),
-            "number",
-            log=True,
-            aim=_walk_aim,
-        ),
-    ),
-    "inspector": (
-        Figure(
-            "time",
-            "How long does the inspector take to open a session?",
-            ("turns",),
-            ("open, ms",),
-            "time until it is drawn (ms)",
-            marks={"goal at 1,000 turns": 2_000, "goal at 20,000 turns": 5_000},
-            log=True,
-        ),
-    ),
     "deduplication": (
         Figure(
             "right",
@@ -413,17 +355,6 @@ FIGURES: Mapping[str, tuple[Figure, ...]] = {
             "pairs of the same meaning, and pairs that only look alike (%)",
             marks={"goal for merged": 60, "goal for kept apart": 100},
             reads={"merged": "same meaning: merged", "kept apart": "look alike: kept apart"},
-        ),
-    ),
-    "deduplication_speed": (
-        Figure(
-            "time",
-            "How long does it take to compare 100 quotes?",
-            ("likeness",),
-            ("cold s", "again s", "10 more s"),
-            "time (s)",
-            marks={"goal": 1},
-            log=True,
         ),
     ),
     "planted_rules": (

@@ -59,8 +59,7 @@ def main() -> None:
             table.add_row(str(row), event, *(f"{size:,}" for size in sizes))
         file = path.with_name(f"{path.name}_{rebuild}")
         print(table, sums(figures), write_rows(file, used, table, figures=figures), sep="\n")
-    turns = figures.turns[len(SETUP) :]
-    print(draw_turns(path, turns, {}, xlabel="turns after the five efforts"))
+    print(draw_turns(path, figures.turns[len(SETUP) :], {}, xlabel="turns after the five efforts"))
 
 
 def run(settings: Settings, turns: int) -> tuple[list[tuple[int, int]], Any]:

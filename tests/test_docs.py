@@ -11,6 +11,7 @@ import pytest
 from tests.examples.running import Run
 from tests.pages import PAGES, Block, anchors, blocks, links, run_page
 from tests.processes import ROOT
+from tests.settings_page import PAGE, made
 
 BLOCKS = blocks()
 LINKED = [*PAGES, "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
@@ -55,3 +56,8 @@ def test_what_the_api_documents_exists() -> None:
     page = (ROOT / "docs" / "api.md").read_text("utf-8")
 
     assert all(map(resolve_name, re.findall(r"^::: (\S+)", page, re.MULTILINE)))
+
+
+def test_the_page_of_settings_is_up_to_date() -> None:
+    """What stands in the page is what `make docs` would write."""
+    assert PAGE.read_text(encoding="utf-8") == made(), "run `make docs`"

@@ -32,10 +32,9 @@ def test_the_comparison_is_what_was_measured() -> None:
     measured = {(row["talk"], row["agent"]): row for row in kept["rows"]}
     section = text(README).partition("## Compared with the alternatives")[2].partition("\n\n**")[0]
     head, _, *rows = [line.strip("| ").split(" | ") for line in section.splitlines() if "|" in line]
-    columns = [name.split(": ") for name in head[2:]]
 
     assert len(rows) > 1
     for agent, _, *figures in rows:
-        kind = agent.removesuffix(", 2,000")
+        kind, columns = agent.removesuffix(", 2,000"), (one.split(": ") for one in head[2:])
         wanted = [measured[talk, kind][name] for talk, name in columns]
         assert figures == [f"{one:,}" for one in wanted]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.examples.page import SHOWN, not_printed
-from tests.examples.running import DEMO, example_run, once, run, run_without_plots
+from tests.examples.running import DEMO, example_run, once, run_without_plots
 from tests.processes import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -79,14 +79,6 @@ def test_what_it_claims_is_printed(name: str, shared: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_concluding_saves_four_fifths(shared: Path) -> None:
-    """The summary has at most a fifth of the tokens of the log."""
-    saved = re.findall(r"Saved: ([\d.]+)%", printed_by("slice1_compaction", shared))
-
-    assert float(saved[0]) >= 80
-
-
-@pytest.mark.thorough
 def test_an_effort_stays_in_its_share(shared: Path) -> None:
     """What was said grows fourfold and more; the effort in the context does not."""
     printed = printed_by("selective_salience", shared).replace(",", "")
@@ -118,16 +110,6 @@ def test_the_table_is_printed_without_a_plot(shared: Path, tmp_path: Path) -> No
     assert ran.code == 0
     assert ("┃" in ran.printed, "For a plot, install matplotlib." in ran.printed) == (True, True)
     assert [path.name for path in ran.folder.rglob("*.*")] == ["attention.json"]
-
-
-@pytest.mark.thorough
-def test_the_help_names_the_folder_and_runs_nothing(tmp_path: Path) -> None:
-    """With `--help` an example says what it shows and where its files go."""
-    ran = run([str(EXAMPLES / "slice3_decay.py"), "--help"], tmp_path)
-
-    assert ran.code == 0
-    assert ("example-results" in ran.printed, "┃" in ran.printed) == (True, False)
-    assert not (tmp_path / "example-results").exists()
 
 
 @pytest.mark.thorough
