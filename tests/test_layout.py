@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PACKAGES = PROJECT["tool"]["setuptools"]["packages"]
-UNPACKAGED = {"benchmarks", "build", "dist", "examples", "tests"}
+UNPACKAGED = {"benchmarks", "build", "dist", "examples", "site", "tests"}
 PACKAGED = sorted(
     path.relative_to(ROOT).as_posix()
     for path in [ROOT / "__init__.py", *ROOT.glob("[!.]*/**/*.py")]
