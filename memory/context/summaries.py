@@ -98,7 +98,8 @@ def summary_lines(
         else:
             turns = work.view.turns_of(effort.id, [effort.turn]) if is_qualified(effort.id) else ()
             texts, at = [effort.summary], turns[0].at if turns else ""
-        day = f" ({day_of(at)})" if at else ""
+        rule = ", rule" if fact and fact.field == "Rules" else ""
+        day = f" ({day_of(at)}{rule})" if at else ""
         line = f"- {effort.id}{day}: {one_line('; before: '.join(texts))}"
         lines[effort.id] = cut_marked(line, limit, work.run.count)
     return lines
