@@ -155,6 +155,10 @@ class Found:
         """Its branch, turn and number."""
         return self.branch, self.turn, self.passage
 
+    def order(self) -> tuple[bool, float]:
+        """Return what results are sorted by: weak ones last, the best first."""
+        return self.weak, -self.score
+
 
 @dataclass(frozen=True, slots=True)
 class Pointing:

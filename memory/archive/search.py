@@ -238,15 +238,7 @@ def find(  # noqa: PLR0913 (all but the first two have defaults)
         with past.parsing(), past.connect():
             return _search(Branches(past, session), clean(query), meaning, when)
 
-    if not past.segments and session is None:
-        return ()
-    if meaning or session:  # not cached: vectors and other sessions change at any time
-        found = again_if_lost(read)
-    else:
-        period = when.zone, when.since, when.until
-        key = past.session.turns, query, when.today, period, when.language
-        found = past.cached("search", key, lambda: again_if_lost(read))
-    return tuple(first_distinct(found, limit, attrgetter("place")))
+    return tuple(first_distinct(again_if_lost(read), limit, attrgetter("place")))
 
 
 def _search(
@@ -591,7 +583,7 @@ def _hits(query: _Query, ranking: _Ranking) -> tuple[Found, ...]:
             hit = Found(effort[1], turn, scores.topics[row], terms[row], weak=weak)
             hits.append(replace(hit, at=time, branch=branch, id=number))
     hits.sort(key=_age, reverse=True)
-    hits.sort(key=lambda hit: (hit.weak, -hit.score))
+    hits.sort(key=Found.order)
     clear = sum(not hit.weak for hit in hits)
     if clear or ranking.telling is not None:
         hits = hits[: clear + WEAK]

@@ -64,7 +64,7 @@ def search_efforts(  # noqa: PLR0913 (the arguments of the tool)
         return work, answer | {"why": render("nothing_to_search")}
     own, by_words = _found(work, phrasings, when)
     running = running_hits(work, phrasings, max((hit.score for hit in own), default=1.0))
-    own = sorted([*own, *running], key=lambda hit: (hit.weak, -hit.score)) if running else own
+    own = sorted([*own, *running], key=Found.order) if running else own
     facts = fact_hits(work, phrasings, when, own)
     limit = min(limit, _MOST) if limit > 0 else work.run.settings.search_limit
     results, quotes, turns = SearchResults(work, phrasings, when).filled(own, facts, limit)
@@ -115,9 +115,9 @@ def _found(work: Turn, phrasings: Sequence[str], when: When) -> tuple[list[Found
         for hit in (hit for hit in hits if not hit.newest_with):
             scaled = hit if len(phrasings) == 1 else replace(hit, score=hit.score / top)
             key = hit.effort, hit.place
-            if key not in best or (best[key].weak, -best[key].score) > (hit.weak, -scaled.score):
+            if key not in best or best[key].order() > scaled.order():
                 best[key] = scaled
-    ordered = sorted(best.values(), key=lambda hit: (hit.weak, -hit.score))
+    ordered = sorted(best.values(), key=Found.order)
     clear = [hit for hit in ordered if not hit.weak]
     weak = ordered[len(clear) :]
     is_hint = clear or len(weak) <= WEAK * len(phrasings)

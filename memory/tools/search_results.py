@@ -100,9 +100,9 @@ class SearchResults:
     def filled(
         self, hits: Sequence[Found], facts: Sequence[FactHit], limit: int
     ) -> tuple[list[Mapping[str, Any]], list[Recalled], set[Any]]:
-        """Return the results, the quoted ranges in their order, and how many turns are shown.
+        """Return the results, the quoted ranges in their order, and which turns are shown.
 
-        The best passage of each turn comes first, then what stands beside it, and further ones.
+        They follow their scores, up to the first that has no room.
         """
         running, competing = self._work.view.running, [hit for hit in hits if hit.newest_with]
         found = [hit for hit in hits if not hit.newest_with][:_READ]
@@ -182,7 +182,7 @@ class SearchResults:
         if not any(literal.telling for literal in self._literals):
             return [*own.values()]
         scored = [replace(hit, score=hit.score * (1 + self._share(hit))) for hit in own.values()]
-        return sorted(scored, key=lambda hit: (hit.weak, -hit.score))
+        return sorted(scored, key=Found.order)
 
     def _text(self, hit: Found) -> str:
         """Return the text of a passage, empty for a heading, and for a turn that was erased."""
