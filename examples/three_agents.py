@@ -14,6 +14,7 @@ from rich import print  # noqa: A004 (prints tables as well)
 from rich.table import Table
 
 from ebbtide import DiskArchive, EbbtideMiddleware, Settings
+from ebbtide.memory.tokens import count_messages
 from ebbtide.testing import ScriptedModel
 
 ORDERS, BOXES = 30, 50
@@ -65,7 +66,9 @@ def main() -> None:
     """Hold the conversation with each agent; keep Ebbtide's archive beside the figure."""
     path, settings = output(__file__, __doc__), Settings(context_budget=8_000)
     trigger: Any = ("tokens", settings.context_budget)
-    summariser = SummarizationMiddleware(ScriptedModel([summary] * ORDERS), trigger=trigger)
+    model = ScriptedModel([summary] * ORDERS)
+    # By its own counter, four characters are a token: it would go up to 12,000 of those shown.
+    summariser = SummarizationMiddleware(model, trigger=trigger, token_counter=count_messages)
     rmtree(path, ignore_errors=True)
     with DiskArchive(path) as archive:
         agents = {

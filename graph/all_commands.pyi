@@ -1,9 +1,12 @@
+from langchain_core.runnables import RunnableConfig
+
 from .commands.by_hand import *
 from .commands.change import *
 from .commands.look import *
+from .commands.look import Transcript as Transcript
 from .commands.on_attention import *
 from .commands.registry import COMMANDS as COMMANDS
-from .commands.threads import on_a_thread
+from .commands.threads import Agent, on_a_thread
 from .erase.erase import *
 
 aattention = on_a_thread(attention)
@@ -27,7 +30,11 @@ ashow_context = on_a_thread(show_context)
 astats = on_a_thread(stats)
 asuppress = on_a_thread(suppress)
 aswitch_effort = on_a_thread(switch_effort)
-atranscript = on_a_thread(transcript)
+
+async def atranscript(  # pyright takes the annotated result of `transcript` for a text as well
+    agent: Agent, config: RunnableConfig, *, limit: int | None = None, before: int | None = None
+) -> Transcript: ...
+
 aundo = on_a_thread(undo)
 aunsuppress = on_a_thread(unsuppress)
 averify = on_a_thread(verify)

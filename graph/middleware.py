@@ -104,7 +104,7 @@ class AgentOptions(TypedDict, total=False):
     attachment_price: AttachmentPrice | None
 
 
-class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
+class EbbtideMiddleware(AgentMiddleware[Any, Any, Any]):
     """Give an agent of `create_agent` a prompt within a token budget and a lossless archive.
 
     Put it after middleware that changes the prompt, the tools or the model, so that the changes are

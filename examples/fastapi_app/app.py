@@ -34,7 +34,7 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         saver, model = AsyncPostgresSaver(pool), choose_model(None, os.environ)
         await saver.setup()
         memory = EbbtideMiddleware(archive=SqlArchive(ARCHIVE))
-        layers: Any = [memory, HumanInTheLoopMiddleware({"refund": True})]
+        layers = [memory, HumanInTheLoopMiddleware({"refund": True})]
         app.state.agent = create_agent(model, [refund], middleware=layers, checkpointer=saver)
         yield
 
