@@ -185,19 +185,11 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        """Yield a connection in a transaction; SQLite takes its write lock before it reads.
-
-        Raises `ArchiveFormatError` if another program has changed the tables' version meanwhile.
-        """
+        """Yield a connection in a transaction; SQLite takes its write lock before it reads."""
         self.end_moment()
         with self.using(), self._open().connect() as connection:
             connection.execution_options(ebbtide_writes=True)
             with connection.begin():
-                try:
-                    schema.check_version(connection, self.name)
-                except ArchiveFormatError:
-                    self._ready = False  # the next use looks at the tables again
-                    raise
                 yield connection
 
     def end_moment(self) -> None:

@@ -24,7 +24,7 @@ from ..errors import ArchiveError, ArchiveFormatError
 from ..turn import Digest, StoredTurn
 
 VERSION = 5
-"""The version of the tables; those of the one before are changed, of any other refused."""
+"""The version of the tables; those of any other are refused."""
 
 TURN_BITS, PASSAGE_BITS = 22, 10
 """4 million turns in a session, 1,024 passages in a turn: with 2^31 sessions that is 63 bits.
@@ -203,7 +203,6 @@ STORED: Mapping[str, sa.Column[Any]] = {
 }
 
 _COPIES: Any = {f"{name}_where": sa.text("origin IS NOT NULL") for name in ("sqlite", "postgresql")}
-_OF_COPIES = sa.Index("ebbtide_turns_origin", "owner", "origin", **_COPIES)
 
 # A row is a commit: a turn, or a command, which has the number of the turn that it follows and no
 # messages. `place` is its distance from the first one, in a run one after the other. `efforts_seen`
@@ -222,7 +221,7 @@ turns = _table(
     sa.UniqueConstraint("hash", "session"),
     sa.Index("ebbtide_turns_turn", "run", "turn", "place"),
     sa.Index("ebbtide_turns_end", "session", "end"),
-    _OF_COPIES,
+    sa.Index("ebbtide_turns_origin", "owner", "origin", **_COPIES),
 )
 
 # The versions of state blocks, by the row after which each was there first. Erasing empties them in
@@ -398,22 +397,19 @@ _PGVECTOR = (
 
 
 def prepare(engine: sa.Engine, name: str) -> sa.Row[Any]:
-    """Make the tables of a database, or change older ones, and return its row of `version`.
+    """Make the tables of a database if there are none, and return its row of `version`.
 
     Raises `ArchiveFormatError` if there are tables of another version.
     """
     with engine.connect() as connection:
-        if (row := _checked_version(connection, name)) and row.version == VERSION:
+        if row := _checked_version(connection, name):
             return row
     with engine.connect() as connection:
         connection.execution_options(ebbtide_writes=True)
         with connection.begin():
             _wait_for_others(connection)  # who may have made them meanwhile
-            row = _checked_version(connection, name)
-            if row is None:
+            if _checked_version(connection, name) is None:
                 _create_all(connection)
-            elif row.version != VERSION:
-                _migrate(connection)
             return connection.execute(sa.select(version)).one()
 
 
@@ -426,28 +422,12 @@ def _checked_version(connection: sa.Connection, name: str) -> sa.Row[Any] | None
     if not sa.inspect(connection).has_table(version.name):
         return None
     row = connection.execute(sa.select(version)).first()
-    if row is not None and row.version not in {VERSION - 1, VERSION}:
+    if row is not None and row.version != VERSION:
         raise ArchiveFormatError(
             f"{name!r} has tables of version {row.version}, this program knows version "
             f"{VERSION}: use the ebbtide that made them, or name another place"
         )
     return row
-
-
-def check_version(connection: sa.Connection, name: str) -> None:
-    """Check the version in a transaction that writes.
-
-    Until its end nobody can change the version: a file of SQLite has one writer, and on PostgreSQL
-    a migration begins with `LOCK TABLE ebbtide_version`, which waits for those who read it.
-    Raises `ArchiveFormatError` if the version is not this program's.
-    """
-    found = connection.execute(sa.select(version.c.version)).scalar()
-    if found != VERSION:
-        raise ArchiveFormatError(
-            f"the tables of {name!r} were changed to version {found}, and this program writes "
-            f"version {VERSION}: use the ebbtide that changed them; nothing was written, and a "
-            "turn that is in a checkpoint can be committed later"
-        )
 
 
 def _create_all(connection: sa.Connection) -> None:
@@ -467,18 +447,6 @@ def _create_all(connection: sa.Connection) -> None:
     first = {"version": VERSION, "sweep": 0, "key": secrets.token_hex(32)}
     first |= {"id": secrets.token_hex(16)}
     connection.execute(version.insert().values(first))
-
-
-def _migrate(connection: sa.Connection) -> None:
-    """Add what version 5 has more than version 4."""
-    if not is_sqlite(connection):
-        connection.exec_driver_sql("LOCK TABLE ebbtide_version")
-    binary = "BLOB" if is_sqlite(connection) else "BYTEA"
-    connection.exec_driver_sql(f"ALTER TABLE ebbtide_turns ADD COLUMN origin {binary}")
-    going = "going BOOLEAN DEFAULT FALSE NOT NULL"
-    connection.exec_driver_sql(f"ALTER TABLE ebbtide_users ADD COLUMN {going}")
-    connection.execute(sa.schema.CreateIndex(_OF_COPIES))
-    connection.execute(version.update().values(version=VERSION))
 
 
 @cache
