@@ -46,7 +46,7 @@ CLAIMS = {
         *("false_decay_rate: 1", "avg_expansion_duration: 4"),
     ),
     "three_agents": (
-        *("│ full history │ 37,538 │", "│ summariser │ 8,025 │", "│ Ebbtide │ 2,760 │"),
+        *("│ full history │ 37,538 │", "│ summariser │ 6,686 │", "│ Ebbtide │ 2,766 │"),
         'full history: You said: "The customs broker is Mrs Halvorsen',
         "summariser: I do not find an answer",
         'Ebbtide: From the log, turn 1: "The customs broker is Mrs Halvorsen',
