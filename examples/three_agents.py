@@ -68,7 +68,8 @@ def main() -> None:
     trigger: Any = ("tokens", settings.context_budget)
     model = ScriptedModel([summary] * ORDERS)
     # By its own counter, four characters are a token: it would go up to 12,000 of those shown.
-    summariser = SummarizationMiddleware(model, trigger=trigger, token_counter=count_messages)
+    counter: Any = count_messages
+    summariser = SummarizationMiddleware(model, trigger=trigger, token_counter=counter)
     rmtree(path, ignore_errors=True)
     with DiskArchive(path) as archive:
         agents = {
