@@ -178,12 +178,12 @@ def test_recall_of_threads(tmp_path: Path) -> None:
         "question": "What do the tiles cost?",
         **quotes,
     }
-    data = tmp_path / "asked.json"
+    data = tmp_path / "threads.json"
     data.write_text(
         json.dumps({"talks": [{"name": "a", "threads": threads, "questions": [asked]}]})
     )
 
-    row, _ = results("recall", tmp_path, "--asked", str(data), name="recall_asked")["rows"]
+    row, _ = results("recall", tmp_path, "--asked", str(data), name="recall_asked_threads")["rows"]
 
     assert (row["as called"], row["BM25"], row["outdated alone"]) == (100.0, 100.0, 0.0)
 
