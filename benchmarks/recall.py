@@ -408,7 +408,8 @@ def main() -> None:
         write(options.out, f"recall_work{ending}", "Is it still there? Sessions of work", rows)
     if options.asked:
         rows = asked_rows(yaml.safe_load(options.asked.read_text("utf-8"))["talks"], embedder)
-        write(options.out, f"recall_asked_{options.asked.stem}{ending}", "Is it still there? Threads of one user", rows)
+        name = f"recall_asked_{options.asked.stem}{ending}"
+        write(options.out, name, "Is it still there? Threads of one user", rows)
     if options.data:
         talks = load(options.data, options.conversations)
         rows = [_row(talks, size, embedder) for size in (1, 2)]
