@@ -61,7 +61,8 @@ def parsed(line: str) -> tuple[Command, str]:
     name = words[0]
     if usages := [one.usage for slash, one in known.items() if slash.startswith(f"{name} ")]:
         raise CommandError(f"write {' | '.join(usages)}")
-    told = " ".join(filter(None, (meant(name, [*known, *OWN]), "/help lists them.")))
+    names = [*known, *OWN, *(slash.partition(" ")[0] for slash in known)]
+    told = " ".join(filter(None, (meant(name, names), "/help lists them.")))
     hint = "To send such a line as a message, begin it with a space"
     raise CommandError(f"{name} is no command here; {told} {hint}")
 

@@ -85,6 +85,7 @@ def calls_of(message: dict[str, object]) -> list[str]:
     ("line", "said"),
     [
         ("/stat", "/stat is no command here; did you mean '/stats'? /help lists them."),
+        ("/contxt show", "/contxt is no command here; did you mean '/context'?"),
         ("/etc/hosts is broken", "/etc/hosts is no command here; /help lists them."),
         (
             "/context",
