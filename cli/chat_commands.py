@@ -59,10 +59,11 @@ def parsed(line: str) -> tuple[Command, str]:
         if command := known.get(" ".join(words[:size])):
             return command, " ".join(words[size:])
     name = words[0]
+    suggested = meant(name, [*known, *OWN])
     if usages := [one.usage for slash, one in known.items() if slash.startswith(f"{name} ")]:
-        raise CommandError(f"write {' | '.join(usages)}")
-    names = [*known, *OWN, *(slash.partition(" ")[0] for slash in known)]
-    told = " ".join(filter(None, (meant(name, names), "/help lists them.")))
+        raise CommandError("; ".join(filter(None, (f"write {' | '.join(usages)}", suggested))))
+    suggested = suggested or meant(name, [slash.partition(" ")[0] for slash in known])
+    told = " ".join(filter(None, (suggested, "/help lists them.")))
     hint = "To send such a line as a message, begin it with a space"
     raise CommandError(f"{name} is no command here; {told} {hint}")
 

@@ -194,8 +194,10 @@ def _sentence(figures: Report) -> str:
     if (saved := figures.savings_vs_full_history) is not None:
         than = f"{'less' if saved >= 0 else 'more'} than the {figures.full_history:,}"
         said += f", {abs(saved):,.0%} {than} of full history"
-    cached = sum(cost.cached for cost in figures.costs if cost.purpose == "answer")
-    return f"{said}{f'; {cached:,} came from the cache' if cached else ''}."
+    answers = [cost for cost in figures.costs if cost.purpose == "answer"]
+    read, cached = sum(cost.read for cost in answers), sum(cost.cached for cost in answers)
+    share = f"; {cached / read:.0%} of what the provider read was cached" if cached else ""
+    return f"{said}{share}."
 
 
 def _costs(costs: Sequence[Cost], prices: Sequence[float] | None) -> Table:

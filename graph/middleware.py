@@ -7,8 +7,7 @@ Model, tools and prompt are those of the turn's own last request for the model.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from inspect import Parameter, Signature, signature
-from typing import Any, Unpack, cast
+from typing import Any, cast
 
 from cachetools import LRUCache
 from langchain.agents.middleware import (
@@ -26,7 +25,6 @@ from langchain_core.runnables.config import set_config_context
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 from langgraph.types import Command, Overwrite
-from typing_extensions import TypedDict
 
 from ..memory.archive.protocol import Archive
 from ..memory.attention.law import Attention
@@ -90,20 +88,6 @@ _RESUMING = "__pregel_resuming"
 """LangGraph's key in the config of a run that goes on where another was cut short."""
 
 
-class AgentOptions(TypedDict, total=False):
-    """The arguments of `EbbtideMiddleware`, as `build_memory_graph` has them."""
-
-    archive: Archive | None
-    settings: Settings | None
-    summary_model: BaseChatModel | str | None
-    extraction_model: BaseChatModel | str | None
-    compression_model: BaseChatModel | str | None
-    embeddings: Embeddings | str | None
-    attention: Attention | None
-    token_counter: TokenCounter | None
-    attachment_price: AttachmentPrice | None
-
-
 class EbbtideMiddleware(AgentMiddleware[Any, Any, Any]):
     """Give an agent of `create_agent` a prompt within a token budget and a lossless archive.
 
@@ -122,12 +106,35 @@ class EbbtideMiddleware(AgentMiddleware[Any, Any, Any]):
 
     state_schema = MemoryAgentState
 
-    def __init__(self, **options: Unpack[AgentOptions]) -> None:
+    def __init__(  # noqa: PLR0913 (all have defaults)
+        self,
+        *,
+        archive: Archive | None = None,
+        settings: Settings | None = None,
+        summary_model: BaseChatModel | str | None = None,
+        extraction_model: BaseChatModel | str | None = None,
+        compression_model: BaseChatModel | str | None = None,
+        embeddings: Embeddings | str | None = None,
+        attention: Attention | None = None,
+        token_counter: TokenCounter | None = None,
+        attachment_price: AttachmentPrice | None = None,
+    ) -> None:
         """Set up the memory with what `build_memory_graph` takes under these names.
 
         Models default to the agent's own, `archive` to `DiskArchive("sessions")`.
         """
-        graph = build_memory_graph(UnknownModel(), **options)
+        graph = build_memory_graph(
+            UnknownModel(),
+            archive=archive,
+            settings=settings,
+            summary_model=summary_model,
+            extraction_model=extraction_model,
+            compression_model=compression_model,
+            embeddings=embeddings,
+            attention=attention,
+            token_counter=token_counter,
+            attachment_price=attachment_price,
+        )
         # The anchor has no model of its own: if the agent's is not known, the given one writes it.
         models = {**graph.parts.models, "anchor": graph.parts.models["summary"]}
         self._initial = replace(graph.parts, models=models)
@@ -464,11 +471,3 @@ class EbbtideMiddleware(AgentMiddleware[Any, Any, Any]):
         if whole != there:  # the state says what the archive says
             update.setdefault("messages", Overwrite(whole))
         return update
-
-
-# `help` shows the arguments that type checkers see.
-_known = signature(build_memory_graph).parameters
-_self = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
-vars(EbbtideMiddleware.__init__)["__signature__"] = Signature(
-    [_self, *(_known[name] for name in AgentOptions.__annotations__)], return_annotation=None
-)

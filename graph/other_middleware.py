@@ -1,7 +1,7 @@
 """What other middleware does to the messages of a request, which holds in ours.
 
 A message that was replaced is sent as replaced, and stands so in the archive; one that was added is
-sent beside its neighbour; one that was removed is not sent.
+sent beside its neighbour; one that was removed from the running turn is not sent.
 """
 
 import logging

@@ -85,6 +85,7 @@ def calls_of(message: dict[str, object]) -> list[str]:
     ("line", "said"),
     [
         ("/stat", "/stat is no command here; did you mean '/stats'? /help lists them."),
+        ("/message 3", "write /message remove TURN [--yes]; did you mean '/messages'?"),
         ("/contxt show", "/contxt is no command here; did you mean '/context'?"),
         ("/etc/hosts is broken", "/etc/hosts is no command here; /help lists them."),
         (
