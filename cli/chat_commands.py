@@ -204,6 +204,10 @@ def _erased(_talk: Any, report: Any, _given: Any) -> Page:
             yield Text(in_line(f"{title}: {'; '.join(names)}"))
 
 
+def _forgotten(_talk: Any, report: Any, given: Mapping[str, Any]) -> Page:
+    yield from (Text(in_line(one)) for one in (f"forgot {given['memory_id']}", *report.not_erased))
+
+
 def _efforts(_talk: Any, page: commands.EffortPage, _given: Any) -> Page:
     """Yield a line for each effort, then how many are not listed."""
     for effort in page.efforts:
@@ -265,6 +269,7 @@ _PAGES: Mapping[str, Callable[[Conversation, Any, Mapping[str, Any]], Page]] = {
     "rebuild_anchor": _anchor,
     "messages": _messages,
     "erase": _erased,
+    "forget": _forgotten,
     "efforts": _efforts,
     "search": _search,
     "attention": lambda _talk, memories, _given: iter([attention_table(memories)]),
@@ -273,7 +278,7 @@ _PAGES: Mapping[str, Callable[[Conversation, Any, Mapping[str, Any]], Page]] = {
     "verify": _findings,
     **{name: _by_hand for name in COMMANDS if name.endswith("_effort")},
     **dict.fromkeys(
-        ("explain", "suppress", "unsuppress", "forget"),
+        ("explain", "suppress", "unsuppress"),
         lambda _talk, memory, _given: map(Text, explanation_page(memory)),
     ),
 }

@@ -24,6 +24,7 @@ from ..memory.settings import Settings
 from ..memory.transcript import clipped, first_words
 from ..memory.turn import Session
 from .home import AnySession, ConfigFile, Json, MemoryId, RequiredUser, Root, User, configured
+from .inspect import ChatAgents
 from .printable import counted, discreet, in_line, print_json, printable
 from .screen import print_part
 
@@ -328,9 +329,28 @@ for _name, _function in {
     "explain": UserMemories.explain,
     "suppress": UserMemories.suppress,
     "unsuppress": UserMemories.unsuppress,
-    "forget": UserMemories.delete,
 }.items():
     attention.command(_name, help=COMMANDS[_name].help)(_memory_command(_function))
+
+
+@attention.command(help=COMMANDS["forget"].help)
+def forget(
+    memory_id: MemoryId,
+    root: Root = None,
+    user: RequiredUser = None,
+    config: ConfigFile = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Delete a memory, in checkpoints too."""
+    home = configured(root, user, config, model="scripted")  # nothing is asked of a model
+    with home.archive() as archive, ChatAgents(home, archive)(home.user) as agent:
+        of_user = {"configurable": {"thread_id": "", "user_id": home.user}}
+        report = COMMANDS["forget"].function(agent, of_user, memory_id)
+    if json:
+        print_json(report)
+    else:
+        typer.echo("\n".join(map(in_line, [f"forgot {memory_id}", *report.not_erased])))
 
 
 def attention_table(memories: Iterable[Explanation]) -> Table | Text:

@@ -37,6 +37,7 @@ from .load import SESSION_AND_CLAIM, TIP, Past, SessionRow
 from .memories import SqlAttention, attend
 from .protocol import Archive, Finding
 from .rows import packed, plain, zipped_json
+from .schema import facts as fact_rows
 from .schema import runs, sessions, thread_owners, turns, users
 from .vectors import Vectors
 from .verify import verify as verified
@@ -245,13 +246,13 @@ class SqlArchive(Archive):
         with self._writing(session, copies=True) as scope:
             erased = scope.erase(tip, turn)
         self._forget()
-        self._vectors.look_again(session)
+        self._vectors.look_again()
         return replace(erased, left=(*erased.left, *self.database.sweep()))
 
     def resummarised(self, session: Session, tip: Tip, effort: Effort) -> None:
         with self._writing(session, copies=True) as scope:
             scope.resummarise(tip, effort)
-        self._vectors.look_again(session)
+        self._vectors.look_again()
 
     def reseed(self, session: Session, tip: Tip | None) -> None:
         with self._writing(session) as scope:
@@ -280,6 +281,18 @@ class SqlArchive(Archive):
             return ()
         with self.database.reading() as connection:
             return parts.read(connection, session.user, last)
+
+    def forget(self, user: str, memory_id: str) -> DeletionReport:
+        fact = self.facts(user, [memory_id]).get(memory_id)
+        if fact is None:
+            return DeletionReport(())
+        with self._writing(fact.session, copies=True) as scope:
+            of_memory = fact_rows.c.memory == memory_id
+            lost = facts.forget(scope.connection, scope.row.user, of_memory)
+            emptied, repeated = empty_lines(scope, lost)
+        self._forget()
+        self._vectors.look_again()
+        return DeletionReport((), tuple(repeated), (fact.session, *emptied))
 
     def delete_session(self, session: Session) -> DeletionReport:
         try:

@@ -1,10 +1,12 @@
 """Facts and rules that change: what later sessions, and those that are still open, are told."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ebbtide import delete_session, erase, memories
+from ebbtide import commands, delete_session, erase, memories
 from tests.agents import Talk
 from tests.agents import talk as agent_of
 from tests.graph.test_search_facts import block, found, thread
@@ -117,19 +119,26 @@ def test_rules_stand_beside_the_strongest(tmp_path: Path) -> None:
     assert "without a line here" in earlier
 
 
-@pytest.mark.parametrize("how", ["turn", "session"])
+ERASING: dict[str, Callable[[Any], Any]] = {
+    "turn": lambda agent: erase(agent, thread("a"), 1),
+    "session": lambda agent: delete_session(agent, thread("a")),
+    "memory": lambda agent: commands.forget(agent, thread("new"), "a/turn-1/fact-1"),
+}
+
+
+@pytest.mark.parametrize("how", ERASING)
 def test_an_erased_fact_leaves_later_blocks(tmp_path: Path, how: str) -> None:
-    """Also in another thread that repeats it: in its records, its state and its prompt."""
+    """Also in another thread that repeats it: in its records, its state and its prompt.
+
+    What the thread says next does not make a memory of it again.
+    """
     tea = {"Facts": "lives in Lyon\n- Likes TEA.", "Goal": "ship"}
     script = [block(Facts="likes tea"), block(**tea), "Good.", "Good."]
     talk = agent_of(tmp_path, script)
     talk.say("Tea, please.", thread("a"))
     talk.say("Hello.", thread("b"))
 
-    if how == "turn":
-        left = erase(talk.agent, thread("a"), 1).not_erased
-    else:
-        left = delete_session(talk.agent, thread("a")).not_erased
+    left = ERASING[how](talk.agent).not_erased
     states = [one.values for one in talk.agent.get_state_history(thread("b"))]
     state = talk.say("Good morning.", thread("b"))
 
