@@ -33,6 +33,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Connection
 
 from ebbtide import SqlArchive
+from ebbtide.memory.archive.branches import Branches
 from ebbtide.memory.archive.schema import METADATA, PASSAGE_BITS, TERM_BITS, TURN_BITS
 from ebbtide.memory.archive.search import find
 from ebbtide.memory.turn import Session, StoredTurn, Tip
@@ -205,8 +206,8 @@ def operations(
     chance = random.Random(query)
     return {
         "commit": lambda: archive.commit(session, tip, session_turn(tip.turn + 1, chance)),
-        "search": lambda: find(archive.load(session, tip), query, 5),
-        "elsewhere": lambda: find(archive.load(session, tip), query, 5, session=session),
+        "search": lambda: find(Branches(archive.load(session, tip)), query, 5),
+        "elsewhere": lambda: find(Branches(archive.load(session, tip), session), query, 5),
     }
 
 

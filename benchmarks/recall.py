@@ -52,6 +52,7 @@ from report import argument_parser, percent, write
 
 from ebbtide import DiskArchive, SqlArchive
 from ebbtide.graph.agent import choose_embedder
+from ebbtide.memory.archive.branches import Branches
 from ebbtide.memory.archive.query import Found, pointing
 from ebbtide.memory.archive.search import find
 from ebbtide.memory.context.hints import pointed_at
@@ -100,7 +101,7 @@ class ArchivedTalk:
         """Return the passages for a question, best first."""
         floor = Settings().semantic_floor
         meaning = self.embedder.meaning(text, floor) if self.embedder else None
-        return find(self.archive.load(self.session, self.tip), text, _ALL, meaning)
+        return find(Branches(self.archive.load(self.session, self.tip)), text, _ALL, meaning)
 
     def asked(self, text: str, also: Sequence[str] = ()) -> Mapping[str, Any]:
         """Return the result of the tool `search_efforts`, called with a question."""

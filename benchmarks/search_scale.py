@@ -37,6 +37,7 @@ from recall import ArchivedTalk
 from report import argument_parser, percent, spread, stored_bytes, timed, write
 
 from ebbtide import SqlArchive
+from ebbtide.memory.archive.branches import Branches
 from ebbtide.memory.archive.schema import headed, said
 from ebbtide.memory.archive.search import find
 from ebbtide.memory.search.embeddings import Embedder
@@ -108,7 +109,7 @@ def searched(
             start, server_start = process_time(), server_time(archive)
             milliseconds, results = timed(
                 lambda query=query, meaning=meaning: find(
-                    archive.load(session, written.tip), query, 5, meaning
+                    Branches(archive.load(session, written.tip)), query, 5, meaning
                 )
             )
             cpu_times.append((process_time() - start) * 1_000)

@@ -19,6 +19,7 @@ from made_up import exchange, text
 from report import argument_parser, percent, spread, stored_bytes, timed, write
 
 from ebbtide import DiskArchive
+from ebbtide.memory.archive.branches import Branches
 from ebbtide.memory.archive.search import find
 from ebbtide.memory.turn import Session, Tip
 
@@ -74,11 +75,11 @@ def measured(folder: Path, count: int) -> dict[str, Any]:
     with DiskArchive(folder, durable=False) as archive:
         queries = built(archive, count)
     with DiskArchive(folder, durable=False) as archive:
-        first_search, _ = timed(lambda: find(archive.load(_OWNER), "nothing", 5, session=_OWNER))
+        first_search, _ = timed(lambda: find(Branches(archive.load(_OWNER), _OWNER), "nothing", 5))
         times, first = [], []
         for expected, query in queries:
             milliseconds, results = timed(
-                lambda query=query: find(archive.load(_OWNER), query, 5, session=_OWNER)
+                lambda query=query: find(Branches(archive.load(_OWNER), _OWNER), query, 5)
             )
             times.append(milliseconds)
             best = next((result for result in results if result.effort), None)
@@ -101,7 +102,7 @@ def _changed(archive: DiskArchive, count: int, query: str) -> Iterator[float]:
     for session in islice(cycle(sessions(count)), _CHANGES):
         tip = archive.load(session).tip or Tip()
         concluded(archive, session, tip, f"new-{tip.turn}", chance)
-        yield timed(lambda: find(archive.load(_OWNER), query, 5, session=_OWNER))[0]
+        yield timed(lambda: find(Branches(archive.load(_OWNER), _OWNER), query, 5))[0]
 
 
 def main() -> None:

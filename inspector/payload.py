@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from langchain_core.messages import BaseMessage
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
+from ..memory.archive.branches import Branches
 from ..memory.archive.protocol import Archive
 from ..memory.archive.query import turns_of
 from ..memory.archive.search import find
@@ -429,7 +430,7 @@ def search(  # noqa: PLR0913, PLR0917 (what the tool searches with)
     terms = query_terms(query)
     when = When(work.now, settings.timezone, language=settings.language)
     meaning = meaning_of(work, query)
-    found = find(view.past, query, _PASSAGES, meaning, when=when, session=session)
+    found = find(Branches(view.past, session), query, _PASSAGES, meaning, when=when)
     turns = turns_of(view.past, found)
     passages = [
         (one.get("session", ""), passage) for one in given["results"] for passage in one["passages"]
@@ -447,7 +448,8 @@ def search(  # noqa: PLR0913, PLR0917 (what the tool searches with)
             if passage["text"] in text or text in passage["text"]
         ]
         newest = [word for passage in shown for word in passage.get("newest_with", ())]
-        entry |= {"session": name, "shown": bool(shown), "weak": hit.weak, "newest_with": newest}
+        entry |= {"session": name, "shown": bool(shown), "newest_with": newest}
+        entry["weak"] = hit.weak or hit.alike
         results.append({**entry, "pieces": _marked(text, terms)})
     return {**given, "results": results, "meaning": meaning is not None}
 

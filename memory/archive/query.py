@@ -15,7 +15,7 @@ from ..dates import When, dates
 from ..search.ranking import Rare, rarity
 from ..search.terms import other_stems, query_terms
 from ..serialised import clean
-from ..turn import Session, StoredTurn
+from ..turn import StoredTurn
 from .branches import Branch, Branches
 from .database import again_if_lost
 from .index import any_of, look_up, unpack_layout
@@ -128,6 +128,7 @@ class Found:
         at: The time of its turn.
         branch: The branch of another session of the user that it is of.
         id: That of the passage, or of the heading.
+        alike: Whether only its meaning is near the query's, which counts as weak, but has its rank.
         newest_with: The terms that it shares with the best passage, if it may be a newer statement,
             or an older one, of the same.
     """
@@ -143,6 +144,7 @@ class Found:
     at: str = ""
     branch: Branch | None = None
     id: int = 0
+    alike: bool = False
     newest_with: tuple[str, ...] = ()
 
     @property
@@ -263,14 +265,13 @@ def strongest(said: Said, rare: Rare, most: int) -> list[int]:
     return sorted(first, key=sums.__getitem__, reverse=True)[:most]
 
 
-def unsaid(past: Past, session: Session, terms: Sequence[str]) -> frozenset[str]:
-    """Return which of these terms no text of the session, or of others of its user, has."""
+def unsaid(branches: Branches, terms: Sequence[str]) -> frozenset[str]:
+    """Return which of these terms no text of the searched sessions has."""
 
     def read() -> frozenset[str]:
         wanted = terms, 1
-        with past.connect() as connection:
-            branches = Branches(past, session)
-            ranges = [*past.ranges, *branches.others]
+        with branches.past.connect() as connection:
+            ranges = [*branches.past.ranges, *branches.others]
             said, headed = look_up(connection, branches.user, ranges, wanted, wanted)
         return frozenset(term for term in terms if not said[term] and not headed[term])
 

@@ -31,11 +31,10 @@ from ..search.terms import (
     title_terms,
 )
 from ..serialised import clean
-from ..turn import Session
 from .branches import Branches, Heading, Place
 from .database import again_if_lost
 from .index import SPEAKER, any_of, unpack_layout
-from .load import AMBIENT, Past
+from .load import AMBIENT
 from .query import (
     WEAK,
     Found,
@@ -214,29 +213,28 @@ class _Ranking:
     telling: frozenset[str] | None = None
 
 
-def find(  # noqa: PLR0913 (all but the first two have defaults)
-    past: Past,
+def find(
+    branches: Branches,
     query: str,
     limit: int,
     meaning: QueryEmbedding | None = None,
     *,
     when: When | None = None,
-    session: Session | None = None,
 ) -> tuple[Found, ...]:
     """Return up to `limit` passages that match a query, best first, with the weak ones.
 
     The texts of turns count, and the ids, goals, summaries and keywords of efforts. A query of
     stop words alone finds nothing. With the query's `meaning`, cosines join the ranking, and
     find texts that share no word with the query but are as near as the meaning's floor. A date
-    in the query is read as `when` says; a query of a date alone finds what was said then. With a
-    `session` the other sessions of its user are searched too: what their newest branches say, and
-    the efforts that they concluded; what may be newer than the best comes last, `newest_with` it.
+    in the query is read as `when` says; a query of a date alone finds what was said then. Of other
+    sessions count what their newest branches say, and the efforts that they concluded; if they are
+    searched, what may be newer than the best comes last, `newest_with` it.
     """
-    when = when or When()
+    when, past = when or When(), branches.past
 
     def read() -> tuple[Found, ...]:
         with past.parsing(), past.connect():
-            return _search(Branches(past, session), clean(query), meaning, when)
+            return _search(branches, clean(query), meaning, when)
 
     return tuple(first_distinct(again_if_lost(read), limit, attrgetter("place")))
 
@@ -562,9 +560,10 @@ def _hits(query: _Query, ranking: _Ranking) -> tuple[Found, ...]:
         if not _says_any(said, ranking.telling) and not is_near:
             continue
         # A goodbye that says the user's name, as most turns do, tells nothing.
-        weak = not (is_near or said & usable) or not _says_any(said, ranking.passing)
+        is_said = not said.isdisjoint(usable)
+        weak = not (is_near or is_said) or not _says_any(said, ranking.passing)
         speaks = passages.user[row], by_neighbours, weak, ranking.times[row]
-        passage = (place, *speaks, query.branches.read[at], ranking.ids[row])
+        passage = (place, *speaks, query.branches.read[at], ranking.ids[row], not is_said)
         if topic >= 0:
             points = scores.topics[topic] if unplaced.pop(topic, None) else points
             effort = ranking.places[topic]
@@ -585,7 +584,7 @@ def _hits(query: _Query, ranking: _Ranking) -> tuple[Found, ...]:
     hits.sort(key=_age, reverse=True)
     hits.sort(key=Found.order)
     clear = sum(not hit.weak for hit in hits)
-    if clear or ranking.telling is not None:
+    if clear or ranking.telling is not None:  # else three would miss too much
         hits = hits[: clear + WEAK]
     top = next((hit for hit in hits if hit.is_said), None)
     if top and query.branches.session:

@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from ...prompts.loader import render
+from ..archive.branches import Branches
+from ..archive.database import again_if_lost
 from ..archive.query import WEAK, Found, unsaid
 from ..archive.search import find
 from ..dates import Days, When, dates, instant, period, undated
@@ -16,7 +18,7 @@ from ..search.embeddings import QueryEmbedding
 from ..search.terms import both_ends, query_terms, terms, unsaid_words
 from .arguments import Number, Text, Texts
 from .search_facts import fact_hits
-from .search_results import Hit, SearchResults
+from .search_results import FURTHER, Hit, SearchResults
 from .search_running import running_hits
 
 _log = logging.getLogger("ebbtide.embeddings")
@@ -28,7 +30,6 @@ _UNMATCHED = 20  # words that are named as said by nobody
 _WORD_SHOWN = 80  # characters of such a word: encoded data, and Chinese without commas, are one
 _READ = 4_000  # characters of a phrasing whose words are looked for: a pasted page has thousands
 _LONGEST = 20_000  # characters of a phrasing that are searched, half of them from its end
-_FURTHER = 0.5  # what a further phrasing counts: the query's best passages stand before all of its
 _PHRASINGS = 3  # further phrasings of a query, each of which costs a search
 
 
@@ -62,7 +63,8 @@ def search_efforts(  # noqa: PLR0913 (the arguments of the tool)
     names = (query_terms(text, any_name=True) for text in phrasings)
     if not any(names) and not any(dates(text, today=when.today) for text in phrasings):
         return work, answer | {"why": render("nothing_to_search")}
-    own, by_words = _found(work, phrasings, when)
+    branches = again_if_lost(lambda: Branches(work.view.past, work.view.session))
+    own, by_words = _found(work, branches, phrasings, when)
     running = running_hits(work, phrasings, max((hit.score for hit in own), default=1.0))
     own = sorted([*own, *running], key=Found.order) if running else own
     facts = fact_hits(work, phrasings, when, own)
@@ -72,7 +74,7 @@ def search_efforts(  # noqa: PLR0913 (the arguments of the tool)
     state = happened(work.efforts, {"type": "searched", "efforts": [*ids]})
     if not results and not any(map(terms, phrasings)):
         return work.put(state), answer | {"why": render("nothing_to_search")}
-    unmatched = _unmatched(work, phrasings, when, [*own, *facts])
+    unmatched = _unmatched(branches, phrasings, when, [*own, *facts])
     found = {hit.place[:2] for hit in own if not hit.near} | {hit.place[:2] for hit in own[:1]}
     answer["results"] = results
     answer |= {"note": render("words_only")} if by_words else {}
@@ -96,22 +98,23 @@ def _days(name: str, written: str) -> Days | None:
     return days
 
 
-def _found(work: Turn, phrasings: Sequence[str], when: When) -> tuple[list[Found], bool]:
+def _found(
+    work: Turn, branches: Branches, phrasings: Sequence[str], when: When
+) -> tuple[list[Found], bool]:
     """Return the passages that match one of these phrasings, the best first, and if by words only.
 
     Scores of two searches cannot be compared, so each counts in proportion to the best of its own.
     The best of the query stand before those of further phrasings.
     """
-    view = work.view
     best: dict[Any, Found] = {}
     competing: list[Found] = []
     by_words = False
     for at, query in enumerate(phrasings):
         meaning = meaning_of(work, query)
         by_words |= work.run.embedder is not None and meaning is None
-        hits = find(view.past, query, _PASSAGES, meaning, when=when, session=view.session)
+        hits = find(branches, query, _PASSAGES, meaning, when=when)
         competing = competing or [hit for hit in hits if hit.newest_with]
-        top = max((hit.score for hit in hits), default=1.0) / (_FURTHER if at else 1)
+        top = max((hit.score for hit in hits), default=1.0) / (FURTHER if at else 1)
         for hit in (hit for hit in hits if not hit.newest_with):
             scaled = hit if len(phrasings) == 1 else replace(hit, score=hit.score / top)
             key = hit.effort, hit.place
@@ -135,12 +138,14 @@ def meaning_of(work: Turn, query: str) -> QueryEmbedding | None:
     return None
 
 
-def _unmatched(work: Turn, phrasings: Sequence[str], when: When, hits: Sequence[Hit]) -> list[str]:
+def _unmatched(
+    branches: Branches, phrasings: Sequence[str], when: When, hits: Sequence[Hit]
+) -> list[str]:
     """Return the words of the phrasings that nothing says, as they are written there."""
     texts = [undated(query, when.today)[:_READ] for query in phrasings]
     terms = list(dict.fromkeys(term for text in texts for term in query_terms(text)))
     said = frozenset[str]().union(*(hit.said for hit in hits))
-    absent = unsaid(work.view.past, work.view.session, [term for term in terms if term not in said])
+    absent = unsaid(branches, [term for term in terms if term not in said])
     words = dict.fromkeys(word for text in texts for word in unsaid_words(text, absent))
     shown = [*words][:_UNMATCHED]
     return [one if len(one) <= _WORD_SHOWN else f"{one[:_WORD_SHOWN]}…" for one in shown]

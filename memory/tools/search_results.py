@@ -39,6 +39,9 @@ Hit: TypeAlias = Found | FactHit
 _Key: TypeAlias = tuple[Branch | None, str | int]
 """A result: an effort, or a turn of none, of a branch."""
 
+FURTHER = 0.5
+"""What a further phrasing counts: the query's best passages stand before all of its."""
+
 _BUDGET = 1_200
 """Tokens of the results: of LoCoMo's evidence they have 80 %, with 1,000 it is 77."""
 
@@ -93,7 +96,8 @@ class SearchResults:
         self._heads: dict[_Key, dict[str, Any]] = {}
         self._records: dict[tuple[Branch | None, int], StoredTurn] = {}
         self._passages: dict[tuple[Branch | None, int], list[Passage]] = {}
-        self._literals = [Literal(text) for text in phrasings]
+        weights = [1.0, *(FURTHER for _ in phrasings[1:])]
+        self._literals = [*zip(map(Literal, phrasings), weights, strict=True)]
         self._with_summary: set[_Key] = set()
         self._summaries: dict[_Key, tuple[dict[str, Any], Recalled]] = {}
 
@@ -179,7 +183,7 @@ class SearchResults:
             is_of_several = hit.user and turn is not None and kept(turn)  # its request is one
             effort = None if is_of_several else hit.effort
             own.setdefault((effort, *hit.place), hit)
-        if not any(literal.telling for literal in self._literals):
+        if not any(literal.telling for literal, _ in self._literals):
             return [*own.values()]
         scored = [replace(hit, score=hit.score * (1 + self._share(hit))) for hit in own.values()]
         return sorted(scored, key=Found.order)
@@ -196,7 +200,8 @@ class SearchResults:
     def _share(self, hit: Found) -> float:
         """Return how much of a phrasing a passage has literally."""
         text = self._text(hit)
-        return max(literal.share(text) for literal in self._literals) if text else 0.0
+        shares = (literal.share(text) * weight for literal, weight in self._literals)
+        return max(shares) if text else 0.0
 
     def _pieces(self, hit: Found) -> list[Passage]:
         """Return the passages of a turn, none if it was erased since."""
@@ -412,7 +417,8 @@ _cached_passages = cached(
 
 
 def _marks(hit: Hit) -> dict[str, Any]:
-    weak = {"weak": True} if hit.weak else {}
+    is_weak = hit.weak or (isinstance(hit, Found) and hit.alike)
+    weak = {"weak": True} if is_weak else {}
     return weak | ({"newest_with": [*hit.newest_with]} if hit.newest_with else {})
 
 

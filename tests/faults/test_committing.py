@@ -10,6 +10,7 @@ import signal
 
 import pytest
 
+from ebbtide.memory.archive.branches import Branches
 from ebbtide.memory.archive.search import find
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.turn import StoredTurn, Tip
@@ -41,7 +42,7 @@ def killed(place: Place, tip: Tip, number: int) -> None:
 def kept(archive: SqlArchive, tip: Tip) -> tuple[object, ...]:
     """Return what the second turn leaves, in what is read, listed, searched and attended."""
     newest = archive.load(SESSION).tip or tip
-    found = find(archive.load(SESSION, newest), "zebra", 9)
+    found = find(Branches(archive.load(SESSION, newest)), "zebra", 9)
     return (
         visible(archive, newest),
         archive.load(SESSION, newest).efforts(9),

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide import DiskArchive
+from ebbtide.memory.archive.branches import Branches
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.search import find
 from ebbtide.memory.search.embeddings import Embedder
@@ -58,7 +59,7 @@ def found(stored: tuple[Archive, Tip], embedder: Embedder, query: str) -> list[s
     """Return what a query finds with the default floor, best first, what is weak too."""
     archive, tip = stored
     meaning = embedder.meaning(query, Settings().semantic_floor)
-    return [one.effort for one in find(archive.load(SESSION, tip), query, 5, meaning)]
+    return [one.effort for one in find(Branches(archive.load(SESSION, tip)), query, 5, meaning)]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, HumanMessage
 
+from ebbtide.memory.archive.branches import Branches
 from ebbtide.memory.archive.load import Past
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.query import Found
@@ -81,7 +82,7 @@ def best_of_each(
 ) -> tuple[Found, ...]:
     """Return the best passage of each effort and ambient turn that a query finds."""
     best: dict[str | int, Found] = {}
-    for hit in find(past, query, sys.maxsize, meaning):
+    for hit in find(Branches(past), query, sys.maxsize, meaning):
         best.setdefault(hit.turn if hit.effort is None else hit.effort, hit)
     return tuple(best.values())[:limit]
 
@@ -89,7 +90,7 @@ def best_of_each(
 def elsewhere(archive: Archive, session: Session, query: str, limit: int = 5) -> tuple[Found, ...]:
     """Return the best passage of each effort and turn of the user's other sessions."""
     best: dict[object, Found] = {}
-    for hit in find(archive.load(session), query, sys.maxsize, session=session):
+    for hit in find(Branches(archive.load(session), session), query, sys.maxsize):
         if hit.branch and not hit.newest_with:
             best.setdefault((hit.branch.session, hit.effort or hit.turn), hit)
     return tuple(best.values())[:limit]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event, make_url
 
+from ebbtide.memory.archive.branches import Branches
 from ebbtide.memory.archive.index import language_event
 from ebbtide.memory.archive.search import find
 from ebbtide.memory.archive.sql import SqlArchive
@@ -68,7 +69,7 @@ def ranked(archive: SqlArchive, embedder: Embedder | None, digits: int = 9) -> l
     return [
         [
             (hit.effort, hit.turn, round(hit.score, digits), sorted(hit.said))
-            for hit in find(archive.load(SESSIONS[0], tip), query, 20, meaning)
+            for hit in find(Branches(archive.load(SESSIONS[0], tip)), query, 20, meaning)
         ]
         for query, meaning in zip(QUERIES, meanings, strict=True)
     ]
@@ -134,7 +135,7 @@ def test_search_reads_no_whole_run(tmp_path: Path) -> None:
             "before_cursor_execute",
             lambda *sent: asked.append((sent[2], sent[3])),
         )
-        found = find(archive.load(SESSION, tip), "Which port?", 5)
+        found = find(Branches(archive.load(SESSION, tip)), "Which port?", 5)
         with archive.database.reading() as connection:
             steps = [
                 row.detail
@@ -177,7 +178,9 @@ def test_a_turn_is_found_by_the_language_that_was_set_for_it(archive: SqlArchive
 
     def found(language: str) -> set[int]:
         when = When(language=language)
-        return {hit.turn for hit in find(archive.load(SESSION, tip), "taloista", 9, when=when)}
+        return {
+            hit.turn for hit in find(Branches(archive.load(SESSION, tip)), "taloista", 9, when=when)
+        }
 
     before = found("finnish"), found("english")
     archive.erase(SESSION, tip, 1)
@@ -204,7 +207,9 @@ def test_the_type_of_vectors(database: Database, user: str, *, extensions: bool,
     embedder = Embedder(Concepts("harbour port"))
     with SqlArchive(make_url(database.url).set(username=user), extensions=extensions) as archive:
         tip = archive.commit(SESSION, Tip(), turn(1, "The port is closed."), embedder).tip
-        found = find(archive.load(SESSION, tip), "harbour", 5, embedder.meaning("harbour", 0.2))
+        found = find(
+            Branches(archive.load(SESSION, tip)), "harbour", 5, embedder.meaning("harbour", 0.2)
+        )
         with archive.database.reading() as connection:
             held = connection.exec_driver_sql(_KIND).scalar()
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from langchain_core.messages import ToolMessage
 
+from ebbtide.memory.archive.branches import Branches
 from ebbtide.memory.archive.export import WholeSession, read
 from ebbtide.memory.archive.search import find
 from ebbtide.memory.archive.sql import SqlArchive
@@ -74,7 +75,7 @@ def seen_by_tips(archive: SqlArchive, session: Session) -> list[object]:
             [archive.load(session, tip).compression(name) for name in ("a", "b", "🌊")],
             [
                 (hit.effort, hit.turn)
-                for hit in find(archive.load(session, tip), "login question", 9)
+                for hit in find(Branches(archive.load(session, tip)), "login question", 9)
             ],
             archive.load(session, tip).saved(),
         )

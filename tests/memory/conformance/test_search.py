@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from langchain_core.messages import ToolMessage
 
+from ebbtide.memory.archive.branches import Branches
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.query import RAREST, Found, pointing
 from ebbtide.memory.archive.search import find
@@ -301,8 +302,8 @@ def test_a_speaker_and_a_month(archive: Archive) -> None:
     tip = commit_all(archive, turns)
 
     branch = archive.load(SESSION, tip)
-    assert find(branch, "What did James say in April?", 5)[0].turn == 2
-    assert find(branch, "James on the garden, on 7 March 2026", 5)[0].turn == 1
+    assert find(Branches(branch), "What did James say in April?", 5)[0].turn == 2
+    assert find(Branches(branch), "James on the garden, on 7 March 2026", 5)[0].turn == 1
 
 
 def test_what_was_said_then_comes_before_what_says_more(archive: Archive) -> None:
@@ -311,8 +312,8 @@ def test_what_was_said_then_comes_before_what_says_more(archive: Archive) -> Non
     turns = [replace(turn(at, text), at=day) for at, (day, text) in enumerate(said.items(), 1)]
     branch = archive.load(SESSION, commit_all(archive, [*turns, turn(3)]))
 
-    assert find(branch, "What did Ann pay in July 2023?", 5)[0].turn == 2
-    assert find(branch, "What did Ann pay?", 5)[0].turn == 1
+    assert find(Branches(branch), "What did Ann pay in July 2023?", 5)[0].turn == 2
+    assert find(Branches(branch), "What did Ann pay?", 5)[0].turn == 1
 
 
 def test_a_passage_is_named(archive: Archive) -> None:
@@ -320,7 +321,7 @@ def test_a_passage_is_named(archive: Archive) -> None:
     filler = "Nothing else is said here at all. " * 40
     turns = [turn(1, f"The zebra eats. {filler}", ["zoo"]), turn(2, f"{filler}A zebra!", ["zoo"])]
     tip = commit_all(archive, turns)
-    found = find(archive.load(SESSION, tip), "zebra", 9)
+    found = find(Branches(archive.load(SESSION, tip)), "zebra", 9)
 
     assert {(one.turn, one.passage) for one in found[:2]} == {(1, 0), (2, 1)}
 
@@ -345,7 +346,7 @@ def test_a_long_effort_is_found_by_what_is_around_the_best(
     turns = [turn(at, f"word{at} {'zebra' * (at == 3)}", ["long"]) for at in range(1, 10)]
     short = turn(10, "A zebra crossing, and much else besides.", ["short"])
     tip = commit_all(archive, [*turns, short])
-    found = find(archive.load(SESSION, tip), "word3 zebra", 9)
+    found = find(Branches(archive.load(SESSION, tip)), "word3 zebra", 9)
 
     assert (found[0].effort, found[0].turn) == ("long", 3)
     assert {one.turn for one in found} == {2, 3, 4, 10}

@@ -132,6 +132,18 @@ def test_a_query_that_cannot_be_embedded(
     assert "too slow" not in caplog.text
 
 
+def test_what_is_near_by_its_meaning_alone_is_weak(talk: Conversation) -> None:
+    """Beside what says the words, which is not."""
+    talk.embedder = Embedder(Concepts("cat kitten"))
+    for said in ("A kitten sleeps.", "Rain.", "Snow.", "Fog.", "A cat sleeps."):
+        talk.turn(said)
+    talk.archive.embed(talk.session, talk.embedder, 9)
+    talk.ask("And?")
+    found = passages(talk.call("search_efforts", query="cat"))
+
+    assert {one["turn"]: one.get("weak", False) for one in found} == {1: True, 5: False}
+
+
 def test_the_results_fit_into_the_free_budget(talk: Conversation) -> None:
     """As many results as there is room for are shown, and the best one in any case."""
     talk.follow([[], [], [], []])
@@ -276,6 +288,17 @@ def test_no_phrasing_is_left_out(talk: Conversation) -> None:
 
     assert {*turns(answer)} == {*turns(few)} == {2, 3}
     assert few["unmatched"] == ["zeppelin"]
+
+
+def test_further_phrasings_stand_behind(talk: Conversation) -> None:
+    """What they have word for word, too: the query's best passage loses nothing by them."""
+    talk.turn("The gate key hangs behind the clock.")
+    talk.turn("The gate key of the neighbours hangs in the hall, behind the coats.")
+    talk.turn("E-4711: the pump stopped.")
+    talk.ask("Where?")
+    answer = talk.call("search_efforts", query="gate key", also=["E-4711: the pump stopped."])
+
+    assert turns(answer) == [1, 2, 3]
 
 
 def test_dates_narrow(talk: Conversation) -> None:
