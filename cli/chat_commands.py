@@ -22,7 +22,7 @@ from ..memory.transcript import role
 from ..memory.turn import SHORT_ID
 from .conversation import Conversation
 from .printable import in_line, printable
-from .reports import attention_table, explanation_page, finding_line, stats_page
+from .reports import attention_table, finding_line, memory_page, stats_page
 from .screen import PARTS, banner
 
 Page: TypeAlias = Iterator[RenderableType]
@@ -204,10 +204,6 @@ def _erased(_talk: Any, report: Any, _given: Any) -> Page:
             yield Text(in_line(f"{title}: {'; '.join(names)}"))
 
 
-def _forgotten(_talk: Any, report: Any, given: Mapping[str, Any]) -> Page:
-    yield from (Text(in_line(one)) for one in (f"forgot {given['memory_id']}", *report.not_erased))
-
-
 def _efforts(_talk: Any, page: commands.EffortPage, _given: Any) -> Page:
     """Yield a line for each effort, then how many are not listed."""
     for effort in page.efforts:
@@ -269,7 +265,6 @@ _PAGES: Mapping[str, Callable[[Conversation, Any, Mapping[str, Any]], Page]] = {
     "rebuild_anchor": _anchor,
     "messages": _messages,
     "erase": _erased,
-    "forget": _forgotten,
     "efforts": _efforts,
     "search": _search,
     "attention": lambda _talk, memories, _given: iter([attention_table(memories)]),
@@ -278,8 +273,8 @@ _PAGES: Mapping[str, Callable[[Conversation, Any, Mapping[str, Any]], Page]] = {
     "verify": _findings,
     **{name: _by_hand for name in COMMANDS if name.endswith("_effort")},
     **dict.fromkeys(
-        ("explain", "suppress", "unsuppress"),
-        lambda _talk, memory, _given: map(Text, explanation_page(memory)),
+        ("explain", "suppress", "unsuppress", "forget"),
+        lambda _talk, memory, given: map(Text, memory_page(given["memory_id"], memory)),
     ),
 }
 """The pages of results, by the names of their commands."""

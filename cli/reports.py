@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from textwrap import fill
 from typing import Annotated, Any, Self
 
@@ -16,6 +17,7 @@ from ..graph.config import NAMES, Keys, load
 from ..memory.archive.protocol import Archive, Finding
 from ..memory.attention.law import Explanation
 from ..memory.dates import minute_of
+from ..memory.erasing import DeletionReport
 from ..memory.errors import ArchiveFormatError, SessionNotFoundError
 from ..memory.memories import UserMemories
 from ..memory.metrics import MEANINGS, Cost, Report, prices_of, report
@@ -23,7 +25,7 @@ from ..memory.names import session_label
 from ..memory.settings import Settings
 from ..memory.transcript import clipped, first_words
 from ..memory.turn import Session
-from .home import AnySession, ConfigFile, Json, MemoryId, RequiredUser, Root, User, configured
+from .home import AnySession, ConfigFile, Home, Json, MemoryId, RequiredUser, Root, User, configured
 from .inspect import ChatAgents
 from .printable import counted, discreet, in_line, print_json, printable
 from .screen import print_part
@@ -304,9 +306,10 @@ def list_attention(
         print_part(attention_table(memories), Console(highlight=False))
 
 
-def _memory_command(function: Callable[[UserMemories, str], Explanation]) -> Callable[..., None]:
-    """Return the command that calls this with a memory, and prints the state of the memory."""
+def _memory_command(name: str, ask: Callable[[Home, str], Any]) -> None:
+    """Add the command that asks this of a memory, and prints the answer."""
 
+    @attention.command(name, help=COMMANDS[name].help)
     def command(
         memory_id: MemoryId,
         root: Root = None,
@@ -315,42 +318,29 @@ def _memory_command(function: Callable[[UserMemories, str], Explanation]) -> Cal
         *,
         json: Json = False,
     ) -> None:
-        with configured(root, user, config).attention() as memories:
-            memory = function(memories, memory_id)
+        # No model is asked.
+        answer = ask(configured(root, user, config, model="scripted"), memory_id)
         if json:
-            print_json(memory)
+            print_json(answer)
         else:
-            typer.echo("\n".join(explanation_page(memory)))
-
-    return command
+            typer.echo("\n".join(memory_page(memory_id, answer)))
 
 
-for _name, _function in {
-    "explain": UserMemories.explain,
-    "suppress": UserMemories.suppress,
-    "unsuppress": UserMemories.unsuppress,
-}.items():
-    attention.command(_name, help=COMMANDS[_name].help)(_memory_command(_function))
+def _asked(function: Callable[[UserMemories, str], Explanation], home: Home, name: str) -> Any:
+    with home.attention() as memories:
+        return function(memories, name)
 
 
-@attention.command(help=COMMANDS["forget"].help)
-def forget(
-    memory_id: MemoryId,
-    root: Root = None,
-    user: RequiredUser = None,
-    config: ConfigFile = None,
-    *,
-    json: Json = False,
-) -> None:
-    """Delete a memory, in checkpoints too."""
-    home = configured(root, user, config, model="scripted")  # nothing is asked of a model
+def _forgotten(home: Home, memory_id: str) -> Any:
+    config = {"configurable": {"thread_id": "", "user_id": home.user}}
     with home.archive() as archive, ChatAgents(home, archive)(home.user) as agent:
-        of_user = {"configurable": {"thread_id": "", "user_id": home.user}}
-        report = COMMANDS["forget"].function(agent, of_user, memory_id)
-    if json:
-        print_json(report)
-    else:
-        typer.echo("\n".join(map(in_line, [f"forgot {memory_id}", *report.not_erased])))
+        return COMMANDS["forget"].function(agent, config, memory_id)
+
+
+_memory_command("explain", partial(_asked, UserMemories.explain))
+_memory_command("suppress", partial(_asked, UserMemories.suppress))
+_memory_command("unsuppress", partial(_asked, UserMemories.unsuppress))
+_memory_command("forget", _forgotten)
 
 
 def attention_table(memories: Iterable[Explanation]) -> Table | Text:
@@ -367,8 +357,11 @@ def attention_table(memories: Iterable[Explanation]) -> Table | Text:
     return table if table.row_count else Text("nothing is in attention", style="dim")
 
 
-def explanation_page(memory: Explanation) -> Iterable[str]:
-    """Yield the state of a memory line by line, with the figures of the law of attention."""
+def memory_page(memory_id: str, memory: Explanation | DeletionReport) -> Iterable[str]:
+    """Yield the state of a memory line by line, or that it was forgotten."""
+    if isinstance(memory, DeletionReport):
+        yield from map(in_line, (f"forgot {memory_id}", *memory.not_erased))
+        return
     yield in_line(memory.id)
     if memory.text:
         yield in_line(memory.text)
