@@ -1,12 +1,12 @@
 """Hooks of mkdocs: the README is the first page; files that pages link to are in the site.
 
-At its top it links to the inspector's page of the conversation of `examples/three_agents.py`.
+At its top it shows the inspector's page of the conversation of `examples/three_agents.py`.
 """
 
 import re
-import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from posixpath import join, normpath
 from tempfile import TemporaryDirectory
@@ -17,13 +17,22 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parents[1]
 
 CONVERSATION = "conversation.html"
+TURN = f"{CONVERSATION}#/~orders/turn/182"
+BOX = "width: 100%; height: min(80vh, 42rem); border: 1px solid var(--md-default-fg-color--lighter)"
 TOP = f"""
-Look at [the conversation of the picture]({CONVERSATION}#/~orders/turn/182) in the inspector: a
-summariser has lost the answer to its last question, and Ebbtide finds it.
+In turn 182 a user asks for a telephone number that was said in turn 1. A summariser has lost it.
+Ebbtide searches its archive and answers "0711 2350". Look around in the [inspector](inspector.md):
+
+<iframe src="{TURN}" title="The conversation in the inspector" style="{BOX}"></iframe>
+
+[Open the conversation in a page of its own]({TURN})
+
+---
 """
 
 _LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s#]+)")
-_MERMAID = re.compile(r"```mermaid\n.*?```\n", re.DOTALL)
+_MERMAID = re.compile(r"```mermaid\n(.*?)```\n", re.DOTALL)
+_EDGE = re.compile(r"(\w+) -\.?-> (\w+);")
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -44,24 +53,45 @@ def on_files(files: Files, config: Any) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Point the links at the files in the site; leave out diagrams, which need a script."""
+def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
+    """Point the links at the files in the site; write diagrams, which need a script, as text.
+
+    The page as Markdown is beside the site, where llms.txt links to it.
+    """
     uri = page.file.src_uri
     source = next(name for name in (f"docs/{uri}", _source(uri)) if (ROOT / name).exists())
-    up = "../" * uri.count("/")
-    moved = _LINK.sub(lambda link: up + _place(_target(source, link[0])), markdown)
-    title, rest = _MERMAID.sub("", moved).split("\n", 1)
-    return f"{title}\n{TOP}{rest}" if uri == "index.md" else f"{title}\n{rest}"
+    moved = _moved(source, markdown)
+    copied = Path(config.site_dir, uri)
+    copied.parent.mkdir(parents=True, exist_ok=True)
+    copied.write_text(moved, encoding="utf-8")
+    title, rest = _MERMAID.sub(lambda diagram: _drawn(diagram[1]), moved).split("\n", 1)
+    if uri != "index.md":
+        return f"{title}\n{rest}"
+    page.meta["hide"] = ["toc"]  # so that the conversation is as wide as it can be
+    return f"{title}\n{TOP}{rest}"
+
+
+def _drawn(diagram: str) -> str:
+    """Return the edges of a diagram as text, in the order in which they are reached."""
+    edges: dict[str, list[str]] = {}
+    for start, end in _EDGE.findall(diagram):
+        edges.setdefault(start, []).append(end)
+    reached = ["__start__"]
+    for name in reached:
+        reached += [end for end in edges.get(name, ()) if end not in reached]
+    lines = (f"{name:<17} -> {' | '.join(edges[name])}" for name in reached if name in edges)
+    return "\n".join(("```text", *lines, "```\n"))
 
 
 def on_post_build(config: Any) -> None:
-    """Copy the pages as Markdown beside the site, where llms.txt links to them."""
-    for page in [ROOT / "README.md", *ROOT.glob("docs/*.md")]:
-        shutil.copy(page, config.site_dir)
+    """Point the links of llms.txt at the site."""
+    links = _moved("docs/llms.txt", _text("docs/llms.txt"))
+    Path(config.site_dir, "llms.txt").write_text(links, encoding="utf-8")
 
 
+@cache
 def _conversation() -> str:
-    """Return the page of a session that is held for it."""
+    """Return the page of a session that is held for it, once for all builds of `mkdocs serve`."""
     program, exporting = "examples/three_agents.py", ("-m", "ebbtide.cli.main", "archive", "export")
     with TemporaryDirectory() as folder:
         page = f"{folder}/{CONVERSATION}"
@@ -73,6 +103,12 @@ def _conversation() -> str:
 
 def _text(source: str) -> str:
     return (ROOT / source).read_text(encoding="utf-8")
+
+
+def _moved(source: str, text: str) -> str:
+    """Return a page with its links as they are in the site."""
+    up = "../" * _place(source).count("/")
+    return _LINK.sub(lambda link: up + _place(_target(source, link[0])), text)
 
 
 def _target(source: str, link: str) -> str:

@@ -12,6 +12,7 @@ from tests.pages import PAGES, text
 from tests.processes import ROOT
 
 NAMES = {page.removeprefix("docs/") for page in PAGES if page != "README.md"}
+LINK = re.compile(r"\]\((?!https?:|#)([^)\s#]+)")
 _FETCHED = re.compile(
     r"<(?:script|img|iframe)[^>]*?src=\"?(?:https?:)?//[^>]*>"
     r"|<link[^>]*?rel=\"?(?:stylesheet|preconnect|preload)[^>]*?//[^>]*>"
@@ -24,7 +25,7 @@ def test_every_page_is_in_the_navigation() -> None:
     configured, for_models = text("mkdocs.yml"), text("docs/llms.txt")
 
     assert [name for name in NAMES if not re.search(rf": {name}\n", configured)] == []
-    assert {*re.findall(r"\]\(([^)]+)\)", for_models)} == {*NAMES, "README.md"}
+    assert {*re.findall(r"\]\(([^)]+)\)", for_models)} == {*NAMES, "../README.md"}
 
 
 @pytest.mark.soak
@@ -44,5 +45,12 @@ def test_the_site_builds_and_fetches_nothing(tmp_path: Path) -> None:
     assert len(pages) > len(NAMES)
     assert [found for page in pages.values() for found in _FETCHED.findall(page)] == []
     assert "From the log, turn 1:" in pages[tmp_path / "conversation.html"]
+    front = pages[tmp_path / "index.html"]
+    opened = front.index('<iframe src="conversation.html#/~orders/turn/182"')
+    assert opened < front.index("<img")
+    assert "detect_references -&gt; decay" in front
     assert "create_memory_agent" in pages[tmp_path / "api" / "index.html"]
-    assert text("docs/concepts.md") == (tmp_path / "concepts.md").read_text(encoding="utf-8")
+    for name in ("llms.txt", "index.md", "concepts.md"):  # they are linked to as Markdown
+        linked = LINK.findall((tmp_path / name).read_text(encoding="utf-8"))
+        assert linked
+        assert [link for link in linked if not (tmp_path / link).is_file()] == []

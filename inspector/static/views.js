@@ -193,8 +193,8 @@ async function turnView(at) {
     make("div", { class: "grid" },
       make("div", { class: "beside" }, make("h2", {}, "What happened"),
         turn.happened.length ? make("ul", { class: "events" }, turn.happened.map(([name, text]) => make("li", {}, make("b", {}, nameOf(data, at, name)), ` ${text}`))) : quiet("Nothing changed in the memory."),
-        make("h2", {}, "In the prompt afterwards"), standingTable(data, at, turn.standing),
-        make("h2", {}, "What was said"), turn.messages.map(messageOf), actions("turn", { thread_id: data.session.thread, turn: number }, at)),
+        make("h2", {}, "What was said"), turn.messages.map(messageOf), actions("turn", { thread_id: data.session.thread, turn: number }, at),
+        make("h2", {}, "In the prompt afterwards"), standingTable(data, at, turn.standing)),
       make("div", {}, make("h2", {}, "What was sent"), prompts))];
 }
 
