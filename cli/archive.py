@@ -90,9 +90,9 @@ def export(  # noqa: PLR0913, PLR0917 (the options that every command has)
     session: SessionName,
     target: Annotated[Path, typer.Argument(help="New folder, or new file for Markdown or HTML.")],
     form: Annotated[
-        Literal["folder", "markdown", "html"],
-        typer.Option("--format", help="A folder, a page of Markdown, or the inspector's page."),
-    ] = "folder",
+        Literal["folder", "markdown", "html"] | None,
+        typer.Option("--format", help="Default: by TARGET's suffix .md or .html, else folder."),
+    ] = None,
     turns: Annotated[
         str, typer.Option(help="Turns in the HTML file, as 1-500 (default: the last 1,000).")
     ] = "",
@@ -114,20 +114,18 @@ def export(  # noqa: PLR0913, PLR0917 (the options that every command has)
             names = ", ".join(repr(session_label(namesake)) for namesake in (chosen, *namesakes))
             state = f"{session!r} is the thread of several sessions"
             raise ArchiveError(f"{state}: name one of {names}")
-        if form == "folder":
+        kind = form or {".md": "markdown", ".html": "html"}.get(target.suffix.lower(), "folder")
+        if kind == "folder":
             export_folder(archive, chosen, target)
-            damaged = any(finding.fatal for finding in archive.verify(chosen))
+        elif (tip := archive.load(chosen).tip) is None:
+            raise SessionNotFoundError(chosen.thread)
+        elif kind == "markdown":
+            export_markdown(archive, chosen, tip, target)
         else:
-            tip = archive.load(chosen).tip
-            if tip is None:
-                raise SessionNotFoundError(chosen.thread)
-            if form == "markdown":
-                export_markdown(archive, chosen, tip, target)
-            else:
-                write = inspector("export").export_html
-                rates = prices_of(prices) if prices is not None else ()
-                write(archive, chosen, tip, target, turns=turns, prices=rates)
-            damaged = False
+            write = inspector("export").export_html
+            rates = prices_of(prices) if prices is not None else ()
+            write(archive, chosen, tip, target, turns=turns, prices=rates)
+        damaged = kind == "folder" and any(found.fatal for found in archive.verify(chosen))
     typer.echo(in_line(f"Wrote {session_label(chosen)} to {target}"))
     if damaged:
         state = f"session {session_label(chosen)!r} is damaged, and {str(target)!r} with it"

@@ -141,17 +141,18 @@ class _Dialogue:
     def _execute(self, line: str) -> None:
         """Run a command, after a question if it destroys something; raises `CommandError`."""
         talk, screen = self._talk, self._screen
-        if (own := line.split(maxsplit=1)[0]) in OWN:
+        own, *words = line.split(maxsplit=1)
+        if own in OWN:
             if own == "/quit":
                 raise EOFError
             if screen.as_json:
-                screen.data(usages())
+                screen.data(usages(*words))
             else:
-                screen.pages(help_page(), long=False)
+                screen.pages(help_page(*words), long=False)
             return
-        command, words = parsed(line)
-        destroys, agreed = command.method == "DELETE", words.endswith(_AGREED)
-        given = arguments(command, words.removesuffix(_AGREED) if destroys else words)
+        command, rest = parsed(line)
+        destroys, agreed = command.method == "DELETE", rest.endswith(_AGREED)
+        given = arguments(command, rest.removesuffix(_AGREED) if destroys else rest)
         if destroys and not agreed and not self._agrees(line, question(talk, command, given)):
             screen.notice("Nothing was changed.")
             return

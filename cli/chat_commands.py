@@ -32,7 +32,7 @@ A `str` is printed as it is, the lines of a `Text` break between words at a term
 """
 
 OWN: Mapping[str, str] = {
-    "/help": "Show this.",
+    "/help": "Show this list; /help WORD shows the lines about a word.",
     "/quit": "Leave the chat (also Ctrl-D); the conversation is saved.",
 }
 """The commands of the chat alone, with their help."""
@@ -122,21 +122,27 @@ def page_of(talk: Conversation, command: Command, result: Any, given: Mapping[st
         yield from page(talk, result, given)
 
 
-def help_page() -> Page:
-    """Yield the usage of each command with its help."""
-    yield _note("Say what you want; the memory manages itself.")
+def help_page(word: str = "") -> Page:
+    """Yield the usage of each command with its help, or of those about a word."""
     table = Table.grid(Column(no_wrap=True), "", padding=(0, 2))
-    for usage, told in usages().items():
+    for usage, told in usages(word).items():
         table.add_row(_note(usage), _note(told))
     yield table
-    yield _note("Ctrl-C stops the running turn, Enter then resumes it.")
-    yield _note("Tab completes commands and names of efforts, Alt-Enter begins a new line.")
-    yield _note("To send a message that begins with a slash, put a space before it.")
+    if not word:
+        yield _note("Say what you want; the memory manages itself.")
+        yield _note("Ctrl-C stops the running turn, Enter then resumes it.")
+        yield _note("Tab completes commands and names of efforts, Alt-Enter begins a new line.")
+        yield _note("To send a message that begins with a slash, put a space before it.")
 
 
-def usages() -> dict[str, str]:
-    """Return how each command is written, with its help."""
-    return {command.usage: command.help for command in slashes().values()} | {**OWN}
+def usages(word: str = "") -> dict[str, str]:
+    """Return how the commands about a word are written, with their help; raises `CommandError`."""
+    every = {command.usage: command.help for command in slashes().values()} | {**OWN}
+    shown = {u: told for u, told in every.items() if word.lower() in f"{u} {told}".lower()}
+    if not shown:
+        told = meant(f"/{word.removeprefix('/')}", [*slashes(), *OWN]) or "/help lists all commands"
+        raise CommandError(f"no command is about {word!r}; {told}")
+    return shown
 
 
 def _context(talk: Conversation, context: commands.ShownContext, _given: Any) -> Page:

@@ -33,13 +33,11 @@ from .screen import print_part
 _ROWS = 20
 """Turns in the table of `stats`: a screenful."""
 
-_SHARES = frozenset(
-    {
-        *("false_decay_rate", "expansion_overhead"),
-        *("savings_vs_full_history", "savings_of_last_call"),
-    }
-)
+_SHARES = ("false_decay_rate", "expansion_overhead", "savings_of_last_call")
 """The metrics in percent."""
+
+_IN_SENTENCE = ("sent", "full_history", "savings_vs_full_history")
+"""The metrics of the sentence above the table, which does not repeat them."""
 
 Prices = Annotated[
     str | None,
@@ -172,7 +170,7 @@ def stats_page(
     yield Text(in_line(f"{session}: {_sentence(figures)}"))
     metrics = Table("Metric", *_figures("Value"), "What it says")
     for name, meaning in MEANINGS.items():
-        if value := getattr(figures, name):
+        if (value := getattr(figures, name)) and name not in _IN_SENTENCE:
             figure = _percent(value) if name in _SHARES else _figure(value)
             metrics.add_row(name.replace("_", " "), figure, meaning)
     turns = Table(
@@ -193,6 +191,8 @@ def stats_page(
 def _sentence(figures: Report) -> str:
     """Return what was sent, saved against the full history if that is known, and cached."""
     calls = sum(len(turn.calls) for turn in figures.turns)
+    if not calls:
+        return "nothing was sent yet."
     said = f"{figures.sent:,} tokens sent in {counted(calls, 'call')}"
     if (saved := figures.savings_vs_full_history) is not None:
         than = f"{'less' if saved >= 0 else 'more'} than the {figures.full_history:,}"

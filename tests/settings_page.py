@@ -9,7 +9,8 @@ HEAD = """\
 # Settings
 
 Each setting is a field of `ebbtide.Settings`. Set it for an agent with `settings=Settings(...)`, or
-for one run with `context={...}`.
+for one run with `context={...}`, which may have keys of your own: one that is nearly the name of a
+setting is a warning in the log.
 
 The command `ebbtide` and the server also read settings, `model` and `root` from `ebbtide.yaml`
 (`context_budget: 8000`) and from variables such as `EBBTIDE_CONTEXT_BUDGET`. Options of `ebbtide`

@@ -107,7 +107,7 @@ def open_effort(
 def close_effort(
     agent: Agent, config: RunnableConfig, effort_id: str | None = None, *, context: object = None
 ) -> CommandResult:
-    """Conclude an effort, by default the active one. This calls the summary model."""
+    """Conclude an effort, by default the active one. A model writes its summary."""
     arguments = {"effort_id": effort_id} if effort_id else {}
     return _run_by_hand(agent, config, "close", arguments, context)
 
@@ -116,7 +116,7 @@ def close_effort(
 def switch_effort(
     agent: Agent, config: RunnableConfig, effort_id: str = "", *, context: object = None
 ) -> CommandResult:
-    """Make another open effort active; without an id, none is active."""
+    """Make another open effort active; without a name, make none active."""
     return _run_by_hand(agent, config, "switch", {"effort_id": effort_id}, context)
 
 
@@ -124,7 +124,7 @@ def switch_effort(
 def reopen_effort(
     agent: Agent, config: RunnableConfig, effort_id: str, *, context: object = None
 ) -> CommandResult:
-    """Reopen a concluded effort."""
+    """Go on with a concluded effort: it is open and active again."""
     return _run_by_hand(agent, config, "reopen", {"effort_id": effort_id}, context)
 
 
@@ -138,7 +138,7 @@ def reopen_effort(
 def expand_effort(
     agent: Agent, config: RunnableConfig, effort_id: str, turns: str = "", *, context: object = None
 ) -> CommandResult:
-    """Bring the log of a concluded effort into the context, or turns of it such as "3-5,8"."""
+    """Show the model the messages of a concluded effort, or of its turns such as "3-5,8"."""
     return _run_by_hand(agent, config, "expand", {"effort_id": effort_id, "turns": turns}, context)
 
 
@@ -146,5 +146,5 @@ def expand_effort(
 def collapse_effort(
     agent: Agent, config: RunnableConfig, effort_id: str, *, context: object = None
 ) -> CommandResult:
-    """Remove the log of an expanded effort from the context."""
+    """Show the model only the summary of an expanded effort again."""
     return _run_by_hand(agent, config, "collapse", {"effort_id": effort_id}, context)

@@ -117,7 +117,7 @@ class Window:
     given={"turns": None},
 )
 def set_window(agent: Agent, config: RunnableConfig, turns: int | None) -> Window:
-    """Set how many ambient turns the context of this thread shows.
+    """Set how many turns outside of efforts the model sees on this thread, 0 for all.
 
     A setting of the run overrides it. It goes back with time travel, and a restored thread has the
     window of its last turn.
@@ -229,7 +229,7 @@ class Rebuilt:
 def rebuild_anchor(
     agent: Agent, config: RunnableConfig, *, model: bool = False, context: object = None
 ) -> Rebuilt:
-    """Set the anchor to the newest complete state block in the context.
+    """Renew the anchor (goal and state of the work) from the newest complete state block in view.
 
     With `model`, the model writes one. If it fails or answers without a block, the newest block is
     used. The anchor goes back with time travel, and a restored thread has the anchor of its last

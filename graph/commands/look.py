@@ -99,7 +99,7 @@ def messages(agent: Agent, config: RunnableConfig, page: int = 1) -> TurnPage:
 
 @command()
 def verify(agent: Agent, config: RunnableConfig) -> tuple[Finding, ...]:
-    """Check a thread's session in the archive, see `ebbtide archive verify`.
+    """Check that all that is stored of this thread is there and undamaged.
 
     Ends of branches that no checkpoint of the thread names are reported too; these turns were
     archived, but the process died before their checkpoint, or the checkpoint was
@@ -147,7 +147,7 @@ class EffortPage:
 
 @command()
 def efforts(agent: Agent, config: RunnableConfig) -> EffortPage:
-    """List the efforts, like the tool `effort_status`."""
+    """List the efforts with their state, turns and summary."""
     listed = effort_status(_work(thread_at(agent, config)))[1]
     return TypeAdapter(EffortPage).validate_python(listed)
 
@@ -304,7 +304,9 @@ def search(  # noqa: PLR0913 (the arguments of the tool)
     since: str = "",
     until: str = "",
 ) -> SearchPage:
-    """Search like the tool `search_efforts`. The metrics do not count this search.
+    """Search all that was said, as the model does with `search_efforts`.
+
+    The metrics do not count this search.
 
     Args:
         agent: The agent, or a graph around it.
@@ -338,7 +340,7 @@ def search(  # noqa: PLR0913 (the arguments of the tool)
 
 @command()
 def stats(agent: Agent, config: RunnableConfig) -> Report:
-    """Return the metrics of this branch."""
+    """Show what was sent to the model, and what the memory did."""
     thread = thread_at(agent, config)
     return report([*thread.view.past.every_commit()], thread.parts.count)
 
@@ -392,7 +394,7 @@ def show_context(
     *,
     context: object = None,
 ) -> ShownContext:
-    """Return exactly what the next model call would send if the user said `message`.
+    """Show exactly what the next call would send to the model if you said `message`.
 
     Without `message`, return what would be sent before it. If a turn is unfinished, return what
     resuming that turn would send. Of an agent with the middleware, the application's prompt and

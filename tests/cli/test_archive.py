@@ -106,7 +106,9 @@ def test_export_is_for_people() -> None:
     talked("Let's work on the auth bug: tokens live 3600 s.", "That's done.", "Bye.")
 
     folder = archived("export", "default", "out")
-    page = archived("export", "default", "out.md", "--format", "markdown")
+    page = archived("export", "default", "out.md")
+    html = archived("export", "default", "page.HTML")
+    asked = archived("export", "default", "out.html", "--format", "folder")
 
     manifest = yaml.safe_load(Path("out/manifest.yaml").read_text("utf-8"))
     text = Path("out.md").read_text("utf-8")
@@ -114,6 +116,9 @@ def test_export_is_for_people() -> None:
         "Wrote default to out\n",
         "Wrote default to out.md\n",
     )
+    assert html.exit_code == 0, html.output
+    assert Path("page.HTML").read_text("utf-8").startswith("<!doctype html>")
+    assert (asked.exit_code, Path("out.html").is_dir()) == (0, True)
     assert [entry["status"] for entry in manifest] == ["concluded"]
     assert json.loads(Path("out/raw.jsonl").read_text("utf-8"))["turn"] == 3
     assert text.startswith("# Session `default`\n")

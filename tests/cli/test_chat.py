@@ -78,6 +78,16 @@ def test_pipes_get_the_answers_alone() -> None:
     assert "\x1b" not in result.output
 
 
+def test_help_about_a_word() -> None:
+    """The lines about it are shown alone; a word that no line has is told with what is meant."""
+    result = chat("/help Undo", "/help serch", "/help xyzzy")
+
+    names = [line.split()[0] for line in result.stdout.splitlines() if line.startswith("/")]
+    assert names == ["/attention", "/undo"]
+    assert "no command is about 'serch'; did you mean '/search'?" in result.stderr
+    assert "no command is about 'xyzzy'; /help lists all commands" in result.stderr
+
+
 def answered(server: OpenAIServer, *arguments: str, typed: str = "") -> str:
     """Ask the model of a server for one answer, with a text on stdin; return what is printed."""
     environment = {**os.environ, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url}

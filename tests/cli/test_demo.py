@@ -71,7 +71,7 @@ def test_what_the_demonstration_kept_can_be_verified(page: str, ran: Run) -> Non
     verified = run("archive", "verify", thread, *root).stdout
 
     totals = [number(page, rf"{name} +([\d,]+) tokens") for name in ("Sent", "Full history")]
-    assert totals == [number(stats, rf"│ {name} +│ ([\d,]+) ") for name in ("sent", "full history")]
+    assert totals == [number(stats, rf"([\d,]+) {it}") for it in ("tokens sent", "of full history")]
     assert verified.endswith(" turns, intact\n")
 
 

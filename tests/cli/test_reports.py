@@ -46,7 +46,7 @@ def test_stats_of_a_session() -> None:
 
     metrics = [row[:2] for row in rows]
     assert [*map(metrics.count, (["searches", "2"], ["searches used", "1"]))] == [1, 1]
-    assert not {"evictions", "false decay rate", "savings vs full history"} & {
+    assert not {"evictions", "false decay rate", "sent", "full history"} & {
         name for name, _ in metrics
     }
     first = run("stats", "t").stdout.splitlines()[0]
@@ -70,6 +70,11 @@ def test_stats_begin_with_what_was_saved(full: int, saved: str) -> None:
         str(first)
         == f"t: 750 tokens sent in 1 call, {than}; 85% of what the provider read was cached."
     )
+
+
+def test_stats_of_a_session_that_sent_nothing() -> None:
+    """It is told so, instead of tokens and calls of 0."""
+    assert [*map(str, stats_page("t", report([])))] == ["t: nothing was sent yet."]
 
 
 def test_stats_with_prices() -> None:
