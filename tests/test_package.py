@@ -11,6 +11,7 @@ import pytest
 
 import ebbtide
 from ebbtide import EbbtideMiddleware, build_memory_graph, commands
+from tests.processes import ROOT
 
 
 @pytest.mark.parametrize("module", [ebbtide, commands], ids=["ebbtide", "commands"])
@@ -29,6 +30,14 @@ def test_the_names_are_listed_before_they_are_used() -> None:
 
     assert {"create_memory_agent", "DiskArchive", "Settings", "commands", "erase"} <= {*names}
     assert {"undo", "search", "attention"} <= {*in_commands}
+
+
+def test_every_stub_has_its_module() -> None:
+    """Without the source, pyright complains of each import of `ebbtide.commands`."""
+    stubs = [*ROOT.glob("*.pyi")]
+
+    assert len(stubs) > 1
+    assert [stub for stub in stubs if not stub.with_suffix(".py").is_file()] == []
 
 
 def test_a_star_imports_all_names() -> None:
@@ -62,6 +71,7 @@ assert "langgraph" not in sys.modules
 from ebbtide.commands import undo
 import ebbtide.commands
 from ebbtide import EbbtideMiddleware, build_memory_graph, commands
+from tests.processes import ROOT
 assert undo is ebbtide.commands.undo is commands.undo
 from ebbtide import DiskArchive, EbbtideMiddleware, Settings, SqlArchive, attention
 from ebbtide import adelete_session, adelete_user, aerase, arestore, atranscript

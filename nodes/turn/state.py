@@ -252,7 +252,7 @@ _ADAPTERS: Mapping[type, TypeAdapter[Any]] = {
 }
 
 
-class InputState(TypedDict, total=False):
+class InputState(TypedDict):
     """The input of a run: only messages, so that it cannot name another session or turn."""
 
     messages: Annotated[list[AnyMessage], add_messages]
