@@ -36,6 +36,7 @@ def main() -> None:
     path = output(__file__, __doc__)
     settings, sizes, history = Settings(context_budget=BUDGET), [], []
     passes: dict[int, str] = {}
+    sent = ""
     table = Table(*COLUMNS, title="One effort that goes on for long")
     with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
         model, saver = choose_model(None, os.environ), InMemorySaver()

@@ -2,7 +2,7 @@
 
 import os
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
 
 from drawing import draw_turns, output, sums, write_rows
 from langgraph.checkpoint.memory import InMemorySaver
@@ -39,7 +39,10 @@ EVENTS = {
 EVENTS |= {22: "4 found", 23: "4 expanded", 26: "4 collapses at its end", 27: "unrelated"}
 STEPS = {6: "unrelated", 7: "10 exchanges again", 22: "4 found, so it stays", 25: "unrelated"}
 STEPS |= {24: "3, 5 evicted at its end", 500: "124 opened", len(SAID): "all 200 concluded"}
-RUNS = {"every-turn": EVENTS | {20: "3, 4, 5 evicted at its end"}, "on-change": EVENTS | STEPS}
+RUNS: dict[Literal["every-turn", "on-change"], dict[int, str]] = {
+    "every-turn": EVENTS | {20: "3, 4, 5 evicted at its end"},
+    "on-change": EVENTS | STEPS,
+}
 CONFIG: Any = {"configurable": {"thread_id": "slice4"}}
 HEADS = ("turn", "what happens", "summaries\nsent", "ambient\nexchanges\nsent", "log", "sent")
 
@@ -47,6 +50,7 @@ HEADS = ("turn", "what happens", "summaries\nsent", "ambient\nexchanges\nsent", 
 def main() -> None:
     """Talk until three of five summaries are evicted, and ask for one of them."""
     path = output(__file__, __doc__)
+    reports: dict[str, Any] = {}
     print("Efforts:", *(f"{number} {name}" for number, name in enumerate(WORK, start=1)))
     for rebuild, events in RUNS.items():
         shown, figures = run(used := Settings(rebuild=rebuild), max(events))
@@ -59,7 +63,9 @@ def main() -> None:
             table.add_row(str(row), event, *(f"{size:,}" for size in sizes))
         file = path.with_name(f"{path.name}_{rebuild}")
         print(table, sums(figures), write_rows(file, used, table, figures=figures), sep="\n")
-    print(draw_turns(path, figures.turns[len(SETUP) :], {}, xlabel="turns after the five efforts"))
+        reports[rebuild] = figures
+    turns = reports["on-change"].turns[len(SETUP) :]
+    print(draw_turns(path, turns, {}, xlabel="turns after the five efforts"))
 
 
 def run(settings: Settings, turns: int) -> tuple[list[tuple[int, int]], Any]:
