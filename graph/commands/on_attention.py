@@ -13,7 +13,7 @@ from .threads import Agent, place_of
 
 @command(path="attention", slash="/attention")
 def attention(agent: Agent, config: RunnableConfig) -> tuple[Explanation, ...]:
-    """Return the memories in the user's attention, strongest first, then the suppressed ones.
+    """List the memories in the user's attention, strongest first, then the suppressed ones.
 
     Like all commands on attention, raises `CommandError` if `config` names no user, and
     `AttentionError` if attention cannot be reached.
@@ -23,7 +23,7 @@ def attention(agent: Agent, config: RunnableConfig) -> tuple[Explanation, ...]:
 
 @command(path="attention/explain", slash="/attention explain MEMORY")
 def explain(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
-    """Return why a memory is in attention or not, and when it will fade.
+    """Explain why a memory is in attention or not, and when it will fade.
 
     Raises `CommandError` if the user has no such memory.
     """
@@ -38,7 +38,7 @@ def explain(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation
     action=Action("memory", "Suppress"),
 )
 def suppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
-    """Take a memory out of attention until `unsuppress`, and return its `Explanation`.
+    """Take a memory out of attention until it is unsuppressed.
 
     Search still finds it. Raises `CommandError` if the user has no such memory.
     """
@@ -53,7 +53,7 @@ def suppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanatio
     action=Action("memory", "Unsuppress"),
 )
 def unsuppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
-    """Undo `suppress`, and return the memory's `Explanation`.
+    """Let a suppressed memory enter attention again.
 
     Raises `CommandError` if the user has no such memory.
     """
