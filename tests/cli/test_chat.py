@@ -83,7 +83,7 @@ def test_help_about_a_word() -> None:
     result = chat("/help Undo", "/help serch", "/help xyzzy")
 
     names = [line.split()[0] for line in result.stdout.splitlines() if line.startswith("/")]
-    assert names == ["/attention", "/undo"]
+    assert names == ["/undo"]
     assert "no command is about 'serch'; did you mean '/search'?" in result.stderr
     assert "no command is about 'xyzzy'; /help lists all commands" in result.stderr
 
