@@ -390,12 +390,6 @@ class Past:
         """The first and the last id of passages in each of these sessions."""
         return tuple(map(passages_of, self.sessions))
 
-    def sees(self, row: Any) -> bool:
-        """Tell whether the tip sees a row, by its columns `run`, `place` and `turn`."""
-        return row.turn <= self.until and any(
-            segment.run == row.run and row.place <= segment.last for segment in self.segments
-        )
-
     def visible(self, query: Any, **parameters: Any) -> list[Row[Any]]:
         """Return the rows of a query with columns `run`, `place` and `turn` that the tip sees."""
         if not self.segments:

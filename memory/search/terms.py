@@ -275,15 +275,6 @@ def title_terms(query: str) -> frozenset[str]:
     return frozenset().union(*(terms(match[0]) for match in _TITLE.finditer(query)))
 
 
-def naming_terms(query: str) -> frozenset[str]:
-    """Return the terms of a query that name something, as other words of a language do not.
-
-    >>> sorted(naming_terms("Which payment method does Hollberg use for OPS-2217?"))
-    ['2217', 'hollberg', 'op', 'ops2217']
-    """
-    return frozenset().union(*names(query))
-
-
 def names(query: str) -> list[frozenset[str]]:
     """Return the terms of each word of a query that names something.
 
