@@ -11,7 +11,7 @@ from langchain_core.messages import BaseMessage, SystemMessage, ToolCall, ToolMe
 
 from ..memory.compressions import Kind
 from ..memory.fences import NAME
-from ..memory.names import hyphenated, is_qualified
+from ..memory.names import hyphenated
 from ..memory.salience.core import kind_of, sentences
 from ..memory.search.terms import is_question, telling, terms, words
 from ..memory.state_block import END, START
@@ -21,12 +21,9 @@ _ENOUGH = 0.4
 """The share of the weight of a question's terms that an answer must have."""
 
 _LONGEST = 400
-"""Characters of a quotation, and of a sentence that may be a request."""
+"""Characters of a quotation."""
 
-_LEAD = (
-    r"(?:(?:ok|okay|so|now|then|well|great|please|thanks|can you|could you|let's|let us|we should|"
-    r"i want to|i'd like to)\b[\s,]*)*"
-)
+_LEAD = r"(?:(?:ok|so|now|then|thanks|please|can you|let's|i want to|i'd like to)\b[\s,]*)*"
 _TAIL = r"(?:,? (?:now|please|thanks|thank you|once more|again))*"
 _THIS = r"(?:that|this|it|(?:the|this|that) (?:active |current )?effort)"
 _REQUESTS = {
@@ -59,7 +56,6 @@ _DECISION = re.compile(
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
-_KEPT = re.compile(r"^(\d+)[.:] (.+)$", re.MULTILINE)  # a kept quote with its number
 _CONSTANT = re.compile(r"\b(?:port \d+|version \d+(?:\.\d+)*|\d+(?:\.\d+){3})\b", re.IGNORECASE)
 """What goes into the state block: ports, versions, addresses."""
 
@@ -152,8 +148,6 @@ def _call(tool: str, /, **args: Any) -> ToolCall:
 def _request(sentence: str) -> ToolCall | None:
     """Return the call that a sentence asks for; the name of an effort becomes its id."""
     request = sentence.replace("’", "'").rstrip(_MARKS)
-    if len(request) > _LONGEST:
-        return None
     if used := _USE.fullmatch(request):
         return _call(used[1], **dict(re.findall(r"(\w+)=([^\s,]+)", used[2])))
     for pattern, tool in _REQUESTS.items():
@@ -162,15 +156,14 @@ def _request(sentence: str) -> ToolCall | None:
             if "name" in args:
                 args["name"] = _AROUND.sub("", args["name"])
             if name := args.pop("effort_id", ""):
-                name = _AROUND.sub("", name)
-                args["effort_id"] = name if is_qualified(name) else hyphenated(name)
+                args["effort_id"] = hyphenated(_AROUND.sub("", name))
             return _call(tool, **args)
     return None
 
 
 def _quotation(question: str, quotable: Sequence[_Sentence]) -> str:
     """Quote the newest sentence that shares most terms with a question; rare ones weigh more."""
-    own = {*terms(question)} - {*terms("decide recall remember")}
+    own = {*terms(question)}
     shared = [own & {*terms(f"{one.effort} {one.text}")} for one in quotable]
     often = Counter(term for found in shared for term in found)
     weights = {term: math.log(1 + (1 + len(quotable)) / (1 + often[term])) for term in own}
@@ -222,8 +215,7 @@ def _state_block(messages: Sequence[BaseMessage], stated: Sequence[str]) -> str:
 
 def _summary(messages: Sequence[BaseMessage]) -> dict[str, Any]:
     """Summarise a log by quotes of its users: how it began, decisions and numbers."""
-    everything = [*_sentences(messages)]
-    log = [one for one in everything if one.turn and one.speaker == "user"] or everything
+    log = [one for one in _sentences(messages) if one.turn and one.speaker == "user"]
     texts = [*dict.fromkeys(one.text for one in log)]
     signals = {one.text: _signals(one.text) for one in log if one.states}
     best = {*texts[:1], *sorted(filter(signals.get, signals), key=lambda t: -signals[t])[:4]}
@@ -238,26 +230,14 @@ def _summary(messages: Sequence[BaseMessage]) -> dict[str, Any]:
 
 
 def _salient(messages: Sequence[BaseMessage]) -> dict[str, Any]:
-    """Quote the sentences of a log with a goal, a constraint, a decision or a number.
-
-    A sentence that repeats a kept quote with other numbers replaces it.
-    """
-    joined = "\n".join(str(message.text) for message in messages)
-    old = {_numberless(quote[2]): int(quote[1]) for quote in _KEPT.finditer(joined)}
+    """Quote the sentences of a log with a goal, a constraint, a decision or a number."""
     items: dict[str, dict[str, Any]] = {}
     for one in _sentences(messages):
         kind = Kind.OUTPUT if one.speaker == "tool" else kind_of(one.text) or Kind.FACT
         says_something = _signals(one.text) or kind not in {Kind.OUTPUT, Kind.FACT}
-        if one.turn and says_something and one.states:
-            replaced = [old[form] for form in [_numberless(one.text)] if form in old]
-            item = {"quote": one.text, "kind": str(kind), "turn": int(one.turn)}
-            items[one.text] = {**item, "replaces": replaced}
-    return {"new": [*items.values()][-40:], "done": []}
-
-
-def _numberless(text: str) -> str:
-    """Return the words of a sentence that stay when a number in it changes."""
-    return " ".join(word for word in words(_NUMBER.sub("0", text)) if word != "now")
+        if one.turn and says_something:
+            items[one.text] = {"quote": one.text, "kind": str(kind), "turn": int(one.turn)}
+    return {"new": [*items.values()], "done": []}
 
 
 def _background(messages: Sequence[BaseMessage]) -> str:
@@ -299,7 +279,7 @@ def _sentences(messages: Iterable[BaseMessage]) -> Iterator[_Sentence]:
 def _lines(text: str, said: _Sentence) -> Iterator[_Sentence]:
     """Yield the lines of a text, each with its speaker, effort and turn if they can be read."""
     place = said
-    for line in (line.strip().removeprefix("| ") for line in text.splitlines()):
+    for line in map(str.strip, text.splitlines()):
         if fence := _FENCE.fullmatch(line):
             place = said if fence[1] else said._replace(speaker="memory", effort=fence[2] or "")
         elif turn := _TURN.fullmatch(line):
@@ -307,7 +287,7 @@ def _lines(text: str, said: _Sentence) -> Iterator[_Sentence]:
         elif spoken := _SPOKEN.fullmatch(line):
             place = place._replace(speaker=spoken[1] if spoken[1] != "assistant" else "")
             yield place._replace(text="" if spoken[2] in MEMORY_TOOLS else spoken[3] or "")
-        elif said.speaker == "memory" and (listed := _LISTED.fullmatch(line)):
+        elif listed := _LISTED.fullmatch(line):
             effort, number = listed["effort"] or place.effort, listed["turn"] or place.turn
             yield place._replace(text=listed["text"], effort=effort, turn=number)
         else:
@@ -317,7 +297,7 @@ def _lines(text: str, said: _Sentence) -> Iterator[_Sentence]:
 def _texts(value: Any, said: _Sentence) -> Iterator[_Sentence]:
     """Yield the texts in the result of a tool, with the effort and the turn that it names."""
     if isinstance(value, Mapping):
-        named = (str(value[key]) for key in ("effort_id", "id", "session") if value.get(key))
+        named = (str(value[key]) for key in ("effort_id", "id") if value.get(key))
         turn = str(value.get("turn", said.turn))
         who = str(value.get("speaker")).split(" ")[0]
         speaker = {"assistant": "", "user": "user"}.get(who, said.speaker)
