@@ -6,6 +6,7 @@ The file and the environment (`EBBTIDE_CONTEXT_BUDGET`) may give every field of 
 
 import logging
 import os
+from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -14,13 +15,7 @@ from typing import Any, cast
 
 import yaml
 from pydantic import Field
-from pydantic_settings import (
-    BaseSettings,
-    EnvSettingsSource,
-    InitSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
+from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 
 from ..memory.archive.sql import SqlArchive
 from ..memory.attention.law import Attention
@@ -107,18 +102,7 @@ def load(
         _from_environment(),
         _from_file(path or directory / FILE, required=path is not None),
     )
-
-    class Sources(_Sources):
-        @classmethod
-        def settings_customise_sources(
-            cls,
-            settings_cls: type[BaseSettings],
-            *_: PydanticBaseSettingsSource,
-            **__: PydanticBaseSettingsSource,
-        ) -> tuple[PydanticBaseSettingsSource, ...]:
-            return tuple(InitSettingsSource(settings_cls, layer.checked()) for layer in layers)
-
-    keys = Sources()
+    keys = Keys(**ChainMap(*[layer.checked() for layer in layers]))
     values = {name: getattr(keys, name) for name in NAMES if name in keys.model_fields_set}
     sources = {
         name: next(one.places[name] for one in layers if one.values.get(name) is not None)
@@ -129,7 +113,7 @@ def load(
 
 
 class _Sources(BaseSettings, Keys):
-    """The keys as pydantic-settings reads them from their sources."""
+    """The keys as pydantic-settings reads them from the environment."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, extra="forbid")
 
