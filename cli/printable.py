@@ -15,14 +15,12 @@ _HIDDEN = frozenset(
 ) | frozenset(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
 """Fillers and selectors: letters and marks by their category, but invisible."""
 
-_BASE = (
-    "[©®‼⁉™\u2139〰〽㊗㊙\u2190-\u21ff\u2300-\u23ff\u2460-\u24ff\u25a0-\u27bf"
-    "\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff]"
+_EMOJI = "©®‼⁉™\u2139\u2190-\u2bff〰〽㊗㊙\U0001f000-\U0001faff"
+_NOTABLE = re.compile(
+    f"((?<=[{_EMOJI}])\ufe0f|(?<=[0-9#*])\ufe0f(?=\u20e3)|"
+    f"(?:(?<=[{_EMOJI}])|(?<=[{_EMOJI}]\ufe0f))\u200d(?=[{_EMOJI}]))|[^ -~]"
 )
-# An emoji with its skin tone and its variation selector; a digit that becomes a keycap.
-_SYMBOL = f"{_BASE}[\U0001f3fb-\U0001f3ff]?[\ufe0e\ufe0f]?"
-_NOTABLE = re.compile(f"[0-9#*]\ufe0f\u20e3|{_SYMBOL}(?:\u200d{_SYMBOL})*|[^ -~]")
-"""A whole emoji, or a character that may have to be replaced."""
+"""What joins the parts of an emoji (the group), or a character that may have to be replaced."""
 
 _SECRET = ("_KEY", "_TOKEN", "_SECRET", "PASSWORD")
 """Ends of the names of variables that hold secrets."""
@@ -44,7 +42,7 @@ def printable(text: str) -> str:
     >>> printable("red\x1b[31m \u202e 👩\u200d🔧 a\u200db")
     'red␛[31m \\u202e 👩\u200d🔧 a\\u200db'
     """
-    return _NOTABLE.sub(lambda match: _visible(match[0]), text)
+    return _NOTABLE.sub(lambda match: match[1] or _visible(match[0]), text)
 
 
 def in_line(text: str) -> str:
@@ -61,13 +59,7 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _visible(text: str) -> str:
-    """Return an emoji of assigned characters as it is, of other text each character visible."""
-    emoji = len(text) > 1 and all(unicodedata.category(character) != "Cn" for character in text)
-    return text if emoji else "".join(map(_visible_character, text))
-
-
-def _visible_character(character: str) -> str:
+def _visible(character: str) -> str:
     visible = character.isprintable() or unicodedata.category(character) == "Zs"
     if character in "\n\t" or (visible and character not in _HIDDEN):
         return character
