@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from langchain.chat_models import init_chat_model
+from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool, tool
@@ -23,7 +24,7 @@ from ..memory.context.budget import check_budget
 from ..memory.errors import SettingsError
 from ..memory.questions import What
 from ..memory.salience.merge import embedding_similarity
-from ..memory.search.embeddings import Embedder, Embeddings
+from ..memory.search.embeddings import Embedder
 from ..memory.settings import Settings
 from ..memory.tokens import PricedCounter, TokenCounter, cached, count, count_tools
 from ..memory.tool_names import MEMORY_TOOLS

@@ -18,6 +18,7 @@ from langchain.agents.middleware import (
     hook_config,
 )
 from langchain.agents.middleware.types import ToolCallRequest
+from langchain_core.embeddings import Embeddings
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, RemoveMessage
@@ -33,7 +34,6 @@ from ..memory.context.budget import LEAST_ROOM
 from ..memory.errors import SessionNotFoundError, SettingsError
 from ..memory.locks import CACHES
 from ..memory.messages import answered, unanswered
-from ..memory.search.embeddings import Embeddings
 from ..memory.settings import Settings, resolve
 from ..memory.tokens import TokenCounter
 from ..memory.tool_names import MEMORY_TOOLS

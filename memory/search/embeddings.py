@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from math import hypot, isfinite
 from operator import mul
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, TypeAlias
+
+from langchain_core.embeddings import Embeddings
 
 from ..errors import EmbeddingError, SettingsError
 from ..serialised import clean
@@ -25,17 +27,6 @@ EMBEDDED_TURNS = 200
 
 _PROBE = "The quick brown fox jumps over the lazy dog."
 """A text whose vector tells the number of dimensions, and one model from another."""
-
-
-@runtime_checkable
-class Embeddings(Protocol):
-    """A model that embeds texts; LangChain's `Embeddings` is one."""
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Return a vector for each text."""
-
-    def embed_query(self, text: str) -> list[float]:
-        """Return the vector of a search query."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
