@@ -47,9 +47,7 @@ def facts_of(data: Any) -> Mapping[str, Any]:
         facts = data.get("facts")
         given = facts.items() if isinstance(facts, Mapping) else ()
         return {**known, **{name: value for name, value in given if _is_fact(name, value)}}
-    if not isinstance(data, str):
-        return {}
-    return _measured(data)
+    return _facts(data) if isinstance(data, str) else {}
 
 
 def _is_fact(name: str, value: Any) -> bool:
@@ -65,11 +63,6 @@ def _is_fact(name: str, value: Any) -> bool:
 
 def _digest(data: str) -> bytes:
     return hashlib.blake2b(data.encode("utf-8", "replace"), digest_size=16).digest()
-
-
-@cached(LRUCache[bytes, Mapping[str, Any]](_MEASURED), _digest, CACHES)
-def _measured(data: str) -> Mapping[str, Any]:
-    return _facts(decoded(data))
 
 
 def data_type(data: Any) -> str:
@@ -101,11 +94,13 @@ def decoded(data: str) -> bytes:
         return data.encode("utf-8", "replace")
 
 
-def _facts(data: bytes) -> dict[str, Any]:
-    facts: dict[str, Any] = {"bytes": len(data)}
+@cached(LRUCache[bytes, Mapping[str, Any]](_MEASURED), _digest, CACHES)
+def _facts(data: str) -> Mapping[str, Any]:
+    content = decoded(data)
+    facts: dict[str, Any] = {"bytes": len(content)}
     for read in (_pdf_facts, _image_facts, _sound_facts, _text_facts):
         try:
-            found = dict(read(data))
+            found = dict(read(content))
         except Exception as error:  # noqa: BLE001 (the packages raise anything for a damaged file)
             _log.debug("an attachment cannot be read: %s: %s", type(error).__name__, error)
             continue

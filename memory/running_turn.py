@@ -54,11 +54,7 @@ LaidOut: TypeAlias = LRUCache[Any, Made]
 
 def laid_out_cache() -> LaidOut:
     """Return an empty cache of forms of turns."""
-    return LRUCache(LAID_OUT, _weight)
-
-
-def _weight(entry: Made) -> int:
-    return min(LAID_OUT, 1 + length(entry.turn.messages) // _LARGE)
+    return LRUCache(LAID_OUT, lambda made: min(LAID_OUT, 1 + length(made.turn.messages) // _LARGE))
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,7 +131,8 @@ def export_folder(archive: SqlArchive, session: Session, folder: str | os.PathLi
     for name, lines in files.items():
         text = "".join(f"{packed(line)}\n" for line in lines)
         (target / name).write_text(text, "utf-8", newline="\n")
-    for name, data in named_files(whole.attachments, _contents(whole)).items():
+    contents = (message.content for turn in whole.turns for message in turn.messages)
+    for name, data in named_files(whole.attachments, contents).items():
         (target / _ATTACHMENTS).mkdir(exist_ok=True)
         (target / _ATTACHMENTS / name).write_bytes(data)
     efforts = manifest(whole.turns)
@@ -147,12 +148,6 @@ def _efforts_of(turn: StoredTurn) -> Sequence[str]:
         return turn.efforts
     named = dict.fromkeys(str(event.get("effort", "")) for event in turn.events)
     return [name for name in named if name and not is_qualified(name)]
-
-
-def _contents(session: WholeSession) -> Iterator[Any]:
-    for turn in session.turns:
-        for message in turn.messages:
-            yield message.content
 
 
 def _exported(turn: StoredTurn) -> Mapping[str, Any]:

@@ -407,7 +407,8 @@ def prepare(engine: sa.Engine, name: str) -> sa.Row[Any]:
     with engine.connect() as connection:
         connection.execution_options(ebbtide_writes=True)
         with connection.begin():
-            _wait_for_others(connection)  # who may have made them meanwhile
+            if not is_sqlite(connection):  # a file has one writer; others may make tables meanwhile
+                connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
             if _checked_version(connection, name) is None:
                 _create_all(connection)
             return connection.execute(sa.select(version)).one()
@@ -456,12 +457,6 @@ def _statements(dialect: str, tables: tuple[sa.Table, ...]) -> tuple[str, ...]:
     engine = sa.create_mock_engine(f"{dialect}://", lambda ddl, *_, **__: made.append(ddl))
     METADATA.create_all(engine, tables, checkfirst=False)
     return tuple(str(ddl.compile(dialect=engine.dialect)) for ddl in made)
-
-
-def _wait_for_others(connection: sa.Connection) -> None:
-    """Let one process at a time make tables; a file of SQLite has one writer anyway."""
-    if not is_sqlite(connection):
-        connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
 
 
 def _keep_no_samples(connection: sa.Connection, tables: Iterable[sa.Table]) -> None:

@@ -219,20 +219,16 @@ def _logs_since(turn: StoredTurn, plan: Plan) -> Iterator[tuple[CallKey, Log]]:
 
 def log_begin(work: Turn, effort: str) -> int:
     """Return from where in a turn the log of an expanded effort is quoted, 0 for the beginning."""
-    entry = work.efforts.expanded.get(effort, {"expanded_turn": 0})
-    results = (result for _, _, result in log_results(_messages(work, entry["expanded_turn"])))
-    return next((_begin(one) for one in [*results][::-1] if one["effort_id"] == effort), 0)
+    number = work.efforts.expanded.get(effort, {"expanded_turn": 0})["expanded_turn"]
+    running, messages = work.view.running, [*work.view.running.messages]
+    if number != running.number:  # results of tools as they came
+        messages = [message for turn in work.view.past.turns([number]) for message in turn.messages]
+    results = [result for _, _, result in log_results(messages)]
+    return next((_begin(one) for one in results[::-1] if one["effort_id"] == effort), 0)
 
 
 def _begin(result: Mapping[str, Any]) -> int:
     return result["offset"] if isinstance(result.get("offset"), int) else 0
-
-
-def _messages(work: Turn, number: int) -> Sequence[BaseMessage]:
-    """Return the messages of a turn, the running one included; results of tools as they came."""
-    if number == work.view.running.number:
-        return work.view.running.messages
-    return [message for turn in work.view.past.turns([number]) for message in turn.messages]
 
 
 def _with_added(messages: Sequence[BaseMessage], added: Added, name: PartName) -> Iterator[Piece]:

@@ -214,7 +214,8 @@ def excerpt(
         room = 2 * LONGEST if pieces and pieces[-1].asks else _EXCERPT
         if start < 0 or (pieces and start + len(text) - begin > room):
             break
-        if pieces and pieces[-1].message != piece.message and _is_result(messages, pieces[-1]):
+        last = pieces[-1].message if pieces else piece.message
+        if last != piece.message and messages[last].type == "tool":
             break
         begin, end = (begin if pieces else start), start + len(text)
         pieces.append(piece)
@@ -251,10 +252,6 @@ def shown_excerpt(
         best_excerpt(messages, query, ends[n - 1] if n else 0, ends[n] - 1) for n in (at, *searched)
     ]
     return max(best, key=lambda one: len({*query}.intersection(terms(log[one.begin : one.end]))))
-
-
-def _is_result(messages: Sequence[BaseMessage], piece: Passage) -> bool:
-    return bool(messages[piece.message].type == "tool")
 
 
 def best_excerpt(
