@@ -13,7 +13,7 @@ from ..compressions import Compression, Item, Kind, capped
 from ..efforts import one_line
 from ..fences import Fences
 from ..names import parted, ranges, span, turns_named
-from ..search.passages import best_pieces
+from ..search.passages import first_piece
 from ..tokens import TokenCounter, count_messages, cut_marked, fit
 from ..transcript import INDENT, log_text, offset_at, offsets, rendered, speaker_at, transcript
 from ..turn import StoredTurn
@@ -206,28 +206,21 @@ def _part_of(
     return render("head_of_turn", **head)
 
 
-def places_of_match(
-    quoted: Quoted, query: str, limit: int, count: TokenCounter
-) -> tuple[int, list[int]]:
-    """Return from where in its turn to quote what matches, and where else it matches as well.
+def place_of_match(quoted: Quoted, query: str, limit: int, count: TokenCounter) -> int:
+    """Return from where in its turn to quote what matches, 0 for the beginning, as of a short turn.
 
-    The first place is 0 for the beginning, as of a short turn. Else it is the round of the match,
-    or its message, if the match is then well within what is quoted.
+    It is the round of the match, or its message, if the match is then well within what is quoted.
     """
     if len(quoted.turns) != 1 or count(transcript(quoted.turns)) <= limit:
-        return 0, []
+        return 0
     (turn,) = quoted.turns
     log, ends = log_text(turn.messages), [place.end for place in offsets(turn.messages)]
-    pieces = best_pieces(log, query)
-    if not pieces:
-        return 0, []
-    (begin, end), *others = pieces
+    piece = first_piece(log, query)
+    if piece is None:
+        return 0
+    begin, end = piece
     at = bisect_right(ends, begin)
     rounds = (n for n in range(at, -1, -1) if turn.messages[n].type == "ai")
     starts = [ends[n - 1] if n else 0 for n in (next(rounds, 0), at)]
     near = (start for start in starts if count(log[start:end]) <= limit // 2)
-    start = next(near, begin)
-    shown = start + fit(log[start:], limit, count)
-    return quoted.place(turn, start), [
-        quoted.place(turn, place) for place, stop in others if stop > shown
-    ]
+    return quoted.place(turn, next(near, begin))

@@ -285,13 +285,13 @@ def best_piece(text: str, query: Collection[str]) -> tuple[int, int]:
     return found.place(text, first, found.stops[first])
 
 
-def best_pieces(text: str, query: str) -> list[tuple[int, int]]:
-    """Return the places that say most of a query, in their order, none if nothing matches.
+def first_piece(text: str, query: str) -> tuple[int, int] | None:
+    """Return the first place that says most of a query, None if nothing matches.
 
-    What is said literally counts first, then how many of its terms. No two of them overlap.
+    What is said literally counts first, then how many of its terms.
 
-    >>> best_pieces("Port 80. Port 81. Now to port 80.", "port 80")
-    [(0, 8), (18, 33)]
+    >>> first_piece("Port 81. Port 80. Now to port 80.", "port 80")
+    (9, 17)
     """
     found, literal = _Sentences.of(text, frozenset(query_terms(query))), Literal(query)
 
@@ -300,19 +300,15 @@ def best_pieces(text: str, query: str) -> list[tuple[int, int]]:
         return literal.share(text[begin:end]), len(set(found.said(first, stop)))
 
     ranks = {first: rank(first, found.stops[first]) for first in found.telling}
-    most = max(ranks.values(), default=None)
+    if not ranks:
+        return None
+    most = max(ranks.values())
+    first = next(first for first, one in ranks.items() if one == most)
     # From the last sentence from which on a piece says it all, to the first one with which it does.
-    firsts: dict[int, int] = {}
-    for first in (first for first, one in ranks.items() if one == most):
-        stops = range(first + 1, found.stops[first] + 1)
-        firsts[next(stop for stop in stops if rank(first, stop) == most)] = first
-    best: list[tuple[int, int]] = []
-    end = 0
-    for stop, first in firsts.items():
-        if first >= end:
-            best.append(found.place(text, first, stop))
-            end = stop
-    return best
+    stops = range(first + 1, found.stops[first] + 1)
+    stop = next(stop for stop in stops if rank(first, stop) == most)
+    first = max(first for first in ranks if first < stop and rank(first, stop) == most)
+    return found.place(text, first, stop)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 from ...prompts.loader import render
 from ..context.budget import LOGS_SHARE, log_limit
 from ..context.changes import fitting_turns
-from ..context.quotes import Quoted, log_quote, places_of_match
+from ..context.quotes import Quoted, log_quote, place_of_match
 from ..efforts import Effort, happened, within_limit
 from ..errors import ToolError
 from ..messages import text
@@ -20,7 +20,6 @@ from ..transcript import offsets, transcript
 from ..turn import StoredTurn, first_round
 from .arguments import Text, Turns
 
-_ALSO = 4  # further places of a match that are named: a search finds more
 _SHOWN = 80  # characters of a list of turns that an error repeats: a model may write any
 
 
@@ -166,11 +165,10 @@ def loaded_turns(
     turns = [turn.number for turn in chosen]
     whole = work.view.whole_turns_of(effort.id, turns)
     quoted, limit = Quoted(tuple(chosen), whole=whole), log_limit(work.room)
-    begin, others = places_of_match(quoted, query, limit, work.run.count)
+    begin = place_of_match(quoted, query, limit, work.run.count)
     note = log_quote(effort.id, effort.status, replace(quoted, begin=begin), limit, work.fences)
     result: dict[str, Any] = {"tokens": work.run.count(text(note)), "turns": ranges(turns)}
     result |= {"offset": begin} if begin else {}
-    result |= {"also_matches": _few(others)} if others else {}
     # What an earlier call of this turn expanded is shown as well.
     shown = {*turns, *_standing(work, effort)}
     omitted = [turn for turn in log if turn.number not in shown]
@@ -189,11 +187,6 @@ def loaded_turns(
         beside = f" {render('beside_logs', efforts=logs)}" if logs else ""
         how = render("no_room_for_rest", read=read, beside=beside)
     return {**result, "not_shown": ranges(numbers), "how": how}
-
-
-def _few(places: Sequence[int]) -> str:
-    more, named = len(places) - _ALSO, [*map(str, places[:_ALSO])]
-    return ", ".join([*named, *([render("index_others", others=more)] if more > 0 else [])])
 
 
 def reading_call(effort: Effort, numbers: Sequence[int], offset: int = 0) -> str:

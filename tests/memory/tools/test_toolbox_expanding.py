@@ -220,7 +220,7 @@ def test_one_long_turn_is_shown_from_what_matches_on(talk: Conversation) -> None
     assert f"offset={result['offset']})" in again["how"]
 
 
-def test_first_of_equal_matches_is_shown_and_the_others_are_named(talk: Conversation) -> None:
+def test_first_of_equal_matches_is_shown(talk: Conversation) -> None:
     """A later place that says the same words more often is none the better."""
     talk.answer()
     talk.set(context_budget=talk.fixed + 3_000)
@@ -235,13 +235,9 @@ def test_first_of_equal_matches_is_shown_and_the_others_are_named(talk: Conversa
     talk.answer("Done.")
     talk.ask("What did the first run print?")
 
-    result = talk.call("expand_effort", effort_id="long", query="Ran 8 tests FAILED (failures=")
+    talk.call("expand_effort", effort_id="long", query="Ran 8 tests FAILED (failures=")
 
-    *offsets, more = result["also_matches"].split(", ")
-    read = talk.call("read_log", turns="6", offset=int(offsets[0]), limit=20)
     assert all(f"FAILED (failures={number})" in expanded(talk)[0] for number in (8, 2))
-    assert words_of(read["turns"][0]).strip().startswith("Ran 8 tests in 5 s\nFAILED (failures=3)")
-    assert (len(offsets), more) == (4, "2 more")
 
 
 def test_query_that_left_nothing_out_is_said_to_have_done_so(talk: Conversation) -> None:
