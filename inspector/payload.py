@@ -437,7 +437,11 @@ def search(  # noqa: PLR0913, PLR0917 (what the tool searches with)
     ]
     results = []
     for hit in (one for one in found if not one.newest_with):
-        text = _passage(turns[hit.branch, hit.turn], hit.passage, terms)
+        text = ""  # if only a heading matches
+        if hit.passage is not None:
+            said = turns[hit.branch, hit.turn].messages
+            part = shown_excerpt(said, hit.passage, terms)
+            text = excerpted(said, part.begin, part.end)
         name = session_name(hit.branch.session) if hit.branch else ""
         entry: dict[str, Any] = {"score": hit.score, "turn": hit.turn, "effort": hit.effort}
         # The model is given longer ones too, that join neighbours, without the speaker before them.
@@ -452,14 +456,6 @@ def search(  # noqa: PLR0913, PLR0917 (what the tool searches with)
         entry["weak"] = hit.weak or hit.alike
         results.append({**entry, "pieces": _marked(text, terms)})
     return {**given, "results": results, "meaning": meaning is not None}
-
-
-def _passage(turn: StoredTurn, number: int | None, terms: Sequence[str]) -> str:
-    """Return the text of a passage as the model would read it, "" if only a heading matches."""
-    if number is None:
-        return ""
-    part = shown_excerpt(turn.messages, number, terms)
-    return excerpted(turn.messages, part.begin, part.end)
 
 
 def _marked(text: str, terms: Sequence[str]) -> list[str]:

@@ -164,17 +164,11 @@ def _message(answer: Any, messages: list[BaseMessage], forced: str) -> AIMessage
         )
     # Derived from the prompt, so that the same prompt gives the same answer.
     seed = repr([(message.type, message.content) for message in messages])
-    return AIMessage(
-        "",
-        tool_calls=[
-            {**call, "id": call.get("id") or _call_id(seed, number)}
-            for number, call in enumerate(calls)
-        ],
-    )
-
-
-def _call_id(seed: str, number: int) -> str:
-    return f"call_{blake2b(f'{number} {seed}'.encode(), digest_size=8).hexdigest()}"
+    made: list[Any] = []
+    for number, call in enumerate(calls):
+        own_id = blake2b(f"{number} {seed}".encode(), digest_size=8).hexdigest()
+        made.append({**call, "id": call.get("id") or f"call_{own_id}"})
+    return AIMessage("", tool_calls=made)
 
 
 def _usage(messages: list[BaseMessage], tools: list[Any], answer: AIMessage) -> UsageMetadata:

@@ -70,8 +70,8 @@ def _right_inside(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields in which LangChain allows what nobody can read: blocks, calls, our key."""
     right: dict[str, Any] = {}
     content, metadata = fields["content"], fields["response_metadata"]
-    if isinstance(content, list) and not all(map(_has_texts, content)):
-        right["content"] = [*map(_with_texts, content)]
+    if isinstance(content, list) and (texts := [*map(_with_texts, content)]) != content:
+        right["content"] = texts
     for name in ("tool_calls", "invalid_tool_calls"):
         calls = fields.get(name, ())
         if any(call.get("id") is None for call in calls):
@@ -92,15 +92,10 @@ def _fields(kind: type[BaseMessage]) -> Mapping[str, tuple[TypeAdapter[Any], Fie
     }
 
 
-def _has_texts(block: Any) -> bool:
-    return not isinstance(block, dict) or all(
-        isinstance(block.get(key, ""), str) for key in ("type", "text")
-    )
-
-
 def _with_texts(block: Any) -> Any:
-    texts = {key: _text(block[key]) for key in ("type", "text") if key in block}
-    return block if _has_texts(block) else {**block, **texts}
+    keys = {"type", "text"} & block.keys() if isinstance(block, dict) else ()
+    wrong = {key: _text(block[key]) for key in keys if not isinstance(block[key], str)}
+    return {**block, **wrong} if wrong else block
 
 
 def _text(value: Any) -> str:
