@@ -293,10 +293,8 @@ def agreement(
     """
     right = {at for at, _ in matches(quotes, truth, similarity, threshold=threshold)}
     unmatched = [quote for at, quote in enumerate(quotes) if at not in right]
-    hits, counted = (
-        len(right),
-        len(quotes) - len(matches(unmatched, free, similarity, threshold=threshold)),
-    )
+    hits = len(right)
+    counted = len(quotes) - len(matches(unmatched, free, similarity, threshold=threshold))
     precision = hits / counted if counted else None
     recall = hits / len(truth) if truth else None
     if precision is None or recall is None:

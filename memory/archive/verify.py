@@ -85,10 +85,8 @@ def _is_sound(turn: StoredTurn) -> bool:
 def _counts(scope: Scope, places: dict[_Place, Any]) -> Iterator[Finding]:
     """Yield counts and ends, of the session or of a run, that differ from the stored turns."""
     own = [row for row in places.values() if row.session == scope.row.id]
-    noted, counted = (
-        (scope.row.turns, scope.row.newest),
-        (len(own), own[-1].id if own else 0),
-    )
+    noted = scope.row.turns, scope.row.newest
+    counted = len(own), own[-1].id if own else 0
     if noted != counted:
         text = f"{noted[0]} turns are noted, the last in row {noted[1]}: there are {counted}"
         yield Finding("session", text)

@@ -20,11 +20,8 @@ def ending(answer: BaseMessage, results: Sequence[BaseMessage]) -> list[BaseMess
     The calls and their results come first. The answer keeps the id under which it was streamed, the
     usage and the report. The other ids follow from it, so that a retry gives the same ones.
     """
-    content, called, read = (
-        _without_calls(answer.content),
-        calls(answer),
-        arguments_of("close_effort"),
-    )
+    content, called = _without_calls(answer.content), calls(answer)
+    read = arguments_of("close_effort")
     done = [call_id(one) for one in results if result_of(one).get("status") == "concluded"]
     is_done = bool(called) and done == [call["id"] for call in called] and speaks(content)
     if not is_done or not any(dict(read(**call["args"]))["final"] for call in called):
