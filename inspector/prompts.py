@@ -223,13 +223,8 @@ def _lines(context: WorkingContext, tools: Any) -> list[dict[str, Any]]:
     sizes = [part.tokens for part in context.parts if part.name == "tools"]
     if tools:
         schemas = json.dumps(tools, ensure_ascii=False, indent=1)
-        told: dict[str, Any] = {
-            "part": "tools",
-            "speaker": "tools",
-            "role": "tools",
-            "tokens": sum(sizes),
-        }
-        lines.insert(1, {**told, "text": schemas, "calls": []})
+        told = dict.fromkeys(("part", "speaker", "role"), "tools")
+        lines.insert(1, {**told, "tokens": sum(sizes), "text": schemas, "calls": []})
     return lines
 
 

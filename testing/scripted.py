@@ -115,7 +115,11 @@ class ScriptedModel(BaseChatModel):
         message = _message(answer, messages, forced)
         message.response_metadata = {"model_name": "scripted"} | message.response_metadata
         if message.usage_metadata is None:
-            message.usage_metadata = _usage(messages, tools, message)
+            sent = REPLY_OVERHEAD + count_messages(messages, count) + count_tools(tools, count)
+            written = count_message(message, count)
+            message.usage_metadata = UsageMetadata(
+                input_tokens=sent, output_tokens=written, total_tokens=sent + written
+            )
         return ChatResult(generations=[ChatGeneration(message=message)])
 
     def _next(self, messages: list[BaseMessage], answers: list[Any]) -> Any:
@@ -169,10 +173,3 @@ def _message(answer: Any, messages: list[BaseMessage], forced: str) -> AIMessage
         own_id = blake2b(f"{number} {seed}".encode(), digest_size=8).hexdigest()
         made.append({**call, "id": call.get("id") or f"call_{own_id}"})
     return AIMessage("", tool_calls=made)
-
-
-def _usage(messages: list[BaseMessage], tools: list[Any], answer: AIMessage) -> UsageMetadata:
-    sent = count_messages(messages, count)
-    sent += REPLY_OVERHEAD + count_tools(tools, count)
-    written = count_message(answer, count)
-    return UsageMetadata(input_tokens=sent, output_tokens=written, total_tokens=sent + written)

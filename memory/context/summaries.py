@@ -54,7 +54,11 @@ def fitting(work: Turn) -> tuple[tuple[str, ...], tuple[str, ...], int]:
     steps = range(1, len(newest) + 1)
     lines = first(bisect_right(steps, limit, key=lambda number: size(first(number), (), concluded)))
     left = max(0, concluded - sum(not is_qualified(name) for name in lines))
-    older = [*unlisted, *(_newest_concluded(work, lines) if left > len(unlisted) else ())]
+    older = [*unlisted]
+    if left > len(unlisted):
+        there = {*lines, *work.efforts.open}
+        found = work.view.past.efforts(len(there) + NAMED).efforts
+        older += [effort.id for effort in found if effort.id not in there][:NAMED]
     steps = range(1, len(older) + 1)
     named = bisect_right(steps, limit, key=lambda n: size(lines, older[:n], max(1, left - n)))
     return (*lines,), (*older[:named],), max(0, left - named)
@@ -133,9 +137,3 @@ def _count_concluded(work: Turn) -> int:
     stored = {effort.id for effort in work.view.efforts_named([*names], ())}
     new = {*ended} - stored - work.efforts.open.keys()
     return max(0, total - len(stored & work.efforts.open.keys())) + len(new)
-
-
-def _newest_concluded(work: Turn, lines: Mapping[str, str]) -> list[str]:
-    shown = {*lines, *work.efforts.open}
-    found = work.view.past.efforts(len(shown) + NAMED).efforts
-    return [effort.id for effort in found if effort.id not in shown][:NAMED]

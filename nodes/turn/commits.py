@@ -200,7 +200,10 @@ def remembered(state: TurnState, archive: Archive, session: Session, window: int
     sent, newest = messages[: asked_from(messages)], archive.load(session)
     if sent and newest.tip and (end := _end(sent, archive, session, newest.tip)) is not None:
         tip, places = end
-        known = [_entry_of(messages[at], place) for at, place in sorted(places.items())]
+        known = list[list[Any]]()
+        for at, place in sorted(places.items()):
+            (archived,) = as_users_see([place.turn.messages[place.at]])
+            known.append([id_digest(messages[at].id), sign(archived), place.turn.number])
         memory = memory_at(archive, session, tip)
         return updated(memory, {"messages": messages, "known": known, "whole": True})
     if newest.reseed is not None:
@@ -242,12 +245,6 @@ def _branches(
     marks = [mark([message]) for message in stored_form(sent)]
     ends = archive.ended(session, [*dict.fromkeys(marks)])
     yield from islice((tip for _, tip in ends), _BRANCHES)
-
-
-def _entry_of(message: BaseMessage, place: Place) -> list[Any]:
-    """Return what is known of a message: its own id, and what the archive says."""
-    (archived,) = as_users_see([place.turn.messages[place.at]])
-    return [id_digest(message.id), sign(archived), place.turn.number]
 
 
 def adopted(
