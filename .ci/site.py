@@ -31,8 +31,7 @@ Ebbtide searches its archive and answers "0711 2350". Look around in the [inspec
 """
 
 _LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s#]+)")
-_MERMAID = re.compile(r"```mermaid\n(.*?)```\n", re.DOTALL)
-_EDGE = re.compile(r"(\w+) -\.?-> (\w+);")
+_MERMAID = re.compile(r"```mermaid\n.*?```\n", re.DOTALL)
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -54,7 +53,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
-    """Point the links at the files in the site; write diagrams, which need a script, as text.
+    """Point the links at the files in the site; leave out diagrams, which need a script.
 
     The page as Markdown is beside the site, where llms.txt links to it.
     """
@@ -64,23 +63,11 @@ def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
     copied = Path(config.site_dir, uri)
     copied.parent.mkdir(parents=True, exist_ok=True)
     copied.write_text(moved, encoding="utf-8")
-    title, rest = _MERMAID.sub(lambda diagram: _drawn(diagram[1]), moved).split("\n", 1)
+    title, rest = _MERMAID.sub("", moved).split("\n", 1)
     if uri != "index.md":
         return f"{title}\n{rest}"
     page.meta["hide"] = ["toc"]  # so that the conversation is as wide as it can be
     return f"{title}\n{TOP}{rest}"
-
-
-def _drawn(diagram: str) -> str:
-    """Return the edges of a diagram as text, in the order in which they are reached."""
-    edges: dict[str, list[str]] = {}
-    for start, end in _EDGE.findall(diagram):
-        edges.setdefault(start, []).append(end)
-    reached = ["__start__"]
-    for name in reached:
-        reached += [end for end in edges.get(name, ()) if end not in reached]
-    lines = (f"{name:<17} -> {' | '.join(edges[name])}" for name in reached if name in edges)
-    return "\n".join(("```text", *lines, "```\n"))
 
 
 def on_post_build(config: Any) -> None:

@@ -1,7 +1,6 @@
 "use strict";
 // The views: each returns the elements of the page for a place.
 
-const MOST_CHECKED = 500;  // calls whose prompts are made again at once
 const VIEWS = { context: ["Context", contextView], efforts: ["Efforts", effortsView], search: ["Search", searchView], cost: ["Cost", costView],
   branches: ["Branches", branchesView], memories: ["Memories", memoriesView] };
 
@@ -58,24 +57,6 @@ function standingTable(data, at, standing) {
   return table("Efforts in the prompt", ["Effort", "Form", "Last mention", "Leaves"], rows, { hidden: true, wide: true, stacked: true });
 }
 
-// Every prompt, made again and compared with the digest of what was sent, the newest first.
-function checkOf(at, data) {
-  const calls = data.turns.flatMap((turn) => turn.calls.map((_, call) => [turn.turn, call])).reverse().slice(0, MOST_CHECKED);
-  const told = make("p", { role: "status" }), found = make("ul", { class: "events" });
-  const run = async () => {
-    button.disabled = true;
-    let exact = 0;
-    for (const [place, [turn, call]] of calls.entries()) {
-      const prompt = await promptAt(at, turn, call).catch((error) => ({ missing: error.message }));
-      if (prompt.exact) exact += 1;
-      else found.append(make("li", {}, turnLink(at, turn), `, call ${call + 1}: ${prompt.missing || `reconstructed, because ${prompt.why}`}`));
-      told.textContent = `${tokens(exact)} of ${tokens(place + 1)} prompts are exactly what was sent${place + 1 < calls.length ? " …" : "."}`;
-    }
-  };
-  const button = make("button", { type: "button", onclick: run }, `Check the prompts of ${calls.length === 1 ? "the call" : `the last ${tokens(calls.length)} calls`}`);
-  return [quiet("A prompt that is not exact is called reconstructed, with the reason: something it was made of was erased, or another middleware changed the request."), button, told, found];
-}
-
 function stateOf(state) {
   const [key, label, colour] = STATES.find(([known]) => known === `state-${state}`);
   return make("span", { class: "state" }, swatch(key, colour), label);
@@ -92,7 +73,6 @@ async function contextView(at) {
     make("h2", {}, `In the prompt after turn ${data.session.turn}`), standingTable(data, at, data.standing),
     drawn.changes.length ? folded(`Why the prompt changed: ${drawn.changes.length} changes of the plan`, () => table("Changes of the plan", ["Turn", "Because"],
       drawn.changes.map((row) => [turnLink(at, row.turn), row.why]).reverse(), { hidden: true, wide: true })) : null,
-    folded("Is every prompt exactly what was sent?", () => checkOf(at, data)),
     folded("The figure as a table (the last 200 turns)", () => table("Calls by turn",
       ["Turn", "Efforts", "Calls", "Largest call, tokens", "Full history, tokens", "Status"], rows, { hidden: true, wide: true })),
     choice == null && !whole ? quiet("This page changes nothing: ebbtide inspect --actions can expand, conclude, erase, suppress and forget.") : null];

@@ -442,20 +442,15 @@ def _candidates(query: _Query) -> list[tuple[int, Any]]:
             break
         most *= 8
     if query.near:
-        near = _nearest(query, query.near.meaning)
-        best = [*{of[1].id: of for of in (*best, *near)}.values()]
+        seen: list[tuple[int, Any]] = []
+        for passages in nearest(query.branches, vectors, query.near.meaning, MOST):
+            near = [passage for passage, cosine in passages.items() if cosine > 0]
+            order = [*dict.fromkeys(passage >> PASSAGE_BITS for passage in near)]
+            seen = _visible(query, order, _NEAR)
+            if len(seen) in {len(order), _NEAR} or len(near) < len(passages):
+                break
+        best = [*{of[1].id: of for of in (*best, *seen)}.values()]
     return best
-
-
-def _nearest(query: _Query, meaning: QueryEmbedding) -> list[tuple[int, Any]]:
-    seen: list[tuple[int, Any]] = []
-    for passages in nearest(query.branches, vectors, meaning, MOST):
-        near = [passage for passage, cosine in passages.items() if cosine > 0]
-        order = [*dict.fromkeys(passage >> PASSAGE_BITS for passage in near)]
-        seen = _visible(query, order, _NEAR)
-        if len(seen) in {len(order), _NEAR} or len(near) < len(passages):
-            break
-    return seen
 
 
 def _visible(query: _Query, order: Sequence[int], limit: int) -> list[tuple[int, Any]]:

@@ -58,7 +58,10 @@ def search_efforts(  # noqa: PLR0913 (the arguments of the tool)
     begin = instant(first[0], zone) if first else ""
     end = instant(last[1], zone) if last else ""  # until a day is until its end
     when = When(work.now, zone, begin, end, language)
-    phrasings = [both_ends(text, _LONGEST) for text in (query, *_further(also))]
+    # Of a list of words, as models write, none is left out.
+    apart, rest = also[: _PHRASINGS - 1], also[_PHRASINGS - 1 :]
+    further = [*apart, "\n".join(rest)] if rest else apart
+    phrasings = [both_ends(text, _LONGEST) for text in (query, *further)]
     answer: dict[str, Any] = {"query": query[:_QUERY_SHOWN], "results": []}
     names = (query_terms(text, any_name=True) for text in phrasings)
     if not any(names) and not any(dates(text, today=when.today) for text in phrasings):
@@ -81,12 +84,6 @@ def search_efforts(  # noqa: PLR0913 (the arguments of the tool)
     answer |= {"unmatched": unmatched} if unmatched else {}
     answer |= {"more": len(found - turns)} if results else {"why": render("nothing_found")}
     return work.put(state), answer, *quotes
-
-
-def _further(also: Sequence[str]) -> list[str]:
-    """Return at most three phrasings; of a list of words, as models write, none is left out."""
-    apart, rest = also[: _PHRASINGS - 1], also[_PHRASINGS - 1 :]
-    return [*apart, "\n".join(rest)] if rest else [*apart]
 
 
 def _days(name: str, written: str) -> Days | None:

@@ -96,8 +96,9 @@ class SearchResults:
         self._heads: dict[_Key, dict[str, Any]] = {}
         self._records: dict[tuple[Branch | None, int], StoredTurn] = {}
         self._passages: dict[tuple[Branch | None, int], list[Passage]] = {}
-        weights = [1.0, *(FURTHER for _ in phrasings[1:])]
-        self._literals = [*zip(map(Literal, phrasings), weights, strict=True)]
+        self._literals = [
+            (Literal(text), FURTHER if at else 1) for at, text in enumerate(phrasings)
+        ]
         self._with_summary: set[_Key] = set()
         self._summaries: dict[_Key, tuple[dict[str, Any], Recalled]] = {}
 
@@ -185,7 +186,11 @@ class SearchResults:
             own.setdefault((effort, *hit.place), hit)
         if not any(literal.telling for literal, _ in self._literals):
             return [*own.values()]
-        scored = [replace(hit, score=hit.score * (1 + self._share(hit))) for hit in own.values()]
+        scored: list[Found] = []
+        for hit in own.values():
+            text = self._text(hit)
+            share = max(one.share(text) * weight for one, weight in self._literals) if text else 0
+            scored.append(replace(hit, score=hit.score * (1 + share)))
         return sorted(scored, key=Found.order)
 
     def _text(self, hit: Found) -> str:
@@ -196,12 +201,6 @@ class SearchResults:
     def _piece(self, hit: Found) -> Passage | None:
         found = self._pieces(hit)[hit.passage :][:1] if hit.passage is not None else ()
         return found[0] if found else None
-
-    def _share(self, hit: Found) -> float:
-        """Return how much of a phrasing a passage has literally."""
-        text = self._text(hit)
-        shares = (literal.share(text) * weight for literal, weight in self._literals)
-        return max(shares) if text else 0.0
 
     def _pieces(self, hit: Found) -> list[Passage]:
         """Return the passages of a turn, none if it was erased since."""

@@ -308,17 +308,6 @@ def test_prices_and_what_is_open_stay(browser: Browser, remembering: tuple[str, 
         assert "tokens that all calls saved" in page.inner_text("details[open]")
 
 
-def test_check_of_every_prompt(browser: Browser, remembering: tuple[str, Any, Any]) -> None:
-    """The page makes every prompt again, and says how many are exactly what was sent."""
-    with page_of(browser, viewport=WIDE) as page:
-        enter(page, remembering[0])
-        page.click("summary:has-text('Is every prompt exactly')")
-        page.click("button:has-text('Check the prompts')")
-        page.wait_for_selector(
-            "text=/62 of 62 prompts are exactly what was sent\\./", timeout=60_000
-        )
-
-
 @pytest.mark.thorough
 def test_the_page_agrees_with_itself(remembering: tuple[str, Any, SqlArchive]) -> None:
     """Its turns add up to its metrics, and an effort changes where the prompts do."""
