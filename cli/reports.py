@@ -1,8 +1,7 @@
 """`ebbtide sessions`, `stats`, `settings` and `attention`."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from textwrap import fill
 from typing import Annotated, Any, Self
 
@@ -19,13 +18,12 @@ from ..memory.attention.law import Explanation
 from ..memory.dates import minute_of
 from ..memory.erasing import DeletionReport
 from ..memory.errors import ArchiveFormatError, SessionNotFoundError
-from ..memory.memories import UserMemories
 from ..memory.metrics import MEANINGS, Cost, Report, prices_of, report
 from ..memory.names import session_label
 from ..memory.settings import Settings
 from ..memory.transcript import clipped, first_words
 from ..memory.turn import Session
-from .home import AnySession, ConfigFile, Home, Json, MemoryId, RequiredUser, Root, User, configured
+from .home import AnySession, ConfigFile, Json, MemoryId, RequiredUser, Root, User, configured
 from .inspect import ChatAgents
 from .printable import counted, discreet, in_line, print_json, printable
 from .screen import print_part
@@ -306,8 +304,8 @@ def list_attention(
         print_part(attention_table(memories), Console(highlight=False))
 
 
-def _memory_command(name: str, ask: Callable[[Home, str], Any]) -> None:
-    """Add the command that asks this of a memory, and prints the answer."""
+def _memory_command(name: str) -> None:
+    """Add a command of the chat that takes a memory, and prints what it returns."""
 
     @attention.command(name, help=COMMANDS[name].help)
     def command(
@@ -318,29 +316,20 @@ def _memory_command(name: str, ask: Callable[[Home, str], Any]) -> None:
         *,
         json: Json = False,
     ) -> None:
-        # No model is asked.
-        answer = ask(configured(root, user, config, model="scripted"), memory_id)
+        home = configured(root, user, config, model="scripted")  # nothing is asked of a model
+        with home.attention() as memories:
+            memories.explain(memory_id)  # else a mistaken --root would become a folder
+        of_user = {"configurable": {"thread_id": "", "user_id": home.user}}
+        with home.archive() as archive, ChatAgents(home, archive)(home.user) as agent:
+            answer = COMMANDS[name].function(agent, of_user, memory_id)
         if json:
             print_json(answer)
         else:
             typer.echo("\n".join(memory_page(memory_id, answer)))
 
 
-def _asked(function: Callable[[UserMemories, str], Explanation], home: Home, name: str) -> Any:
-    with home.attention() as memories:
-        return function(memories, name)
-
-
-def _forgotten(home: Home, memory_id: str) -> Any:
-    config = {"configurable": {"thread_id": "", "user_id": home.user}}
-    with home.archive() as archive, ChatAgents(home, archive)(home.user) as agent:
-        return COMMANDS["forget"].function(agent, config, memory_id)
-
-
-_memory_command("explain", partial(_asked, UserMemories.explain))
-_memory_command("suppress", partial(_asked, UserMemories.suppress))
-_memory_command("unsuppress", partial(_asked, UserMemories.unsuppress))
-_memory_command("forget", _forgotten)
+for _name in ("explain", "suppress", "unsuppress", "forget"):
+    _memory_command(_name)
 
 
 def attention_table(memories: Iterable[Explanation]) -> Table | Text:
