@@ -110,15 +110,14 @@ class RedisAttention(SqlAttention):
         cached = []
         try:
             members, fields = pipeline.execute()
-            inside = {*map(_decoded, members)}
             packed = {_decoded(name): json.loads(text) for name, text in fields.items()}
             *numbers, at = packed.pop(_BUILT, [0])
-            if numbers != [self.threshold, self.capacity, len(inside)] or at > now.timestamp():
+            if numbers != [self.threshold, self.capacity, len(members)] or at > now.timestamp():
                 return None
-            for memory_id, base, created, keywords, accesses in packed.values():
+            for memory_id, base, created, keywords, accesses, attended in packed.values():
                 moment = datetime.fromisoformat(created)
                 memory = Memory(memory_id, base, moment, tuple(keywords))
-                cached.append(Kept(memory, accesses, attended=memory_id in inside))
+                cached.append(Kept(memory, accesses, attended=attended))
         except (TypeError, ValueError):  # another program wrote it
             return None
         return tuple(cached)
@@ -134,9 +133,10 @@ class RedisAttention(SqlAttention):
             fields: dict[Any, Any] = {}
             for item in stored:
                 memory, created = item.memory, item.memory.created.isoformat()
-                packed = [memory.id, memory.base, created, memory.keywords, item.accesses]
-                fields[_quoted(memory.id)] = json.dumps(packed)
-            scores = {_encoded(item.memory.id): item.holds(now) for item in stored if item.attended}
+                values = memory.base, created, memory.keywords, item.accesses, item.attended
+                fields[_quoted(memory.id)] = json.dumps([memory.id, *values])
+            holds = {_encoded(item.memory.id): item.holds(now) for item in stored if item.attended}
+            scores = {name: score for name, score in holds.items() if score >= self.threshold}
             numbers = [self.threshold, self.capacity, len(scores), now.timestamp()]
             pipeline.multi()
             pipeline.delete(attention, memories)

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -79,9 +80,23 @@ def test_the_keys_are_the_documented_ones(client: Redis, attention: RedisAttenti
     assert attention.top("ann", 1, now=NOW) != ()
 
 
+def test_what_faded_is_not_in_the_set(client: Redis, attention: RedisAttention) -> None:
+    """Another reader of the set sees none of it; our own readers still let it leave."""
+    later = NOW + timedelta(days=40)
+    client.flushdb()
+
+    read = attention.attended("ann", now=later)
+
+    assert client.zrange(SET, 0, -1) == []
+    assert [one.memory.id for one in attention.attended("ann", now=later)] == [A.id]
+    assert [one.memory.id for one in read] == [A.id]
+    assert attention.prune("ann", now=later) == 1
+
+
 def test_what_enters_is_written_at_once(client: Redis, archive: DiskArchive) -> None:
     """Another program sees it in the set of its prefix, before this one has read anything."""
-    RedisAttention(client, archive.attention(), prefix="memorable").add("ann", A, now=NOW)
+    new, now = replace(A, created=datetime.now(UTC)), datetime.now(UTC)
+    RedisAttention(client, archive.attention(), prefix="memorable").add("ann", new, now=now)
 
     assert client.zrange("memorable:ann:attention", 0, -1) == [A.id.encode()]
 
