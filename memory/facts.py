@@ -51,7 +51,8 @@ class Item:
 class Fact:
     """A remembered item in its newest wording, and the turn of a session that said it so.
 
-    It no longer `holds` if it was `lifted` at a time, or said on abandoned branches alone.
+    It no longer `holds` if it was `lifted` at a time, or said on abandoned branches alone. It was
+    said in several `wordings`, folded.
     """
 
     id: str
@@ -62,6 +63,7 @@ class Fact:
     at: str
     holds: bool = True
     lifted: str = ""
+    wordings: frozenset[str] = frozenset()
 
     @property
     def order(self) -> tuple[str, int]:

@@ -4,6 +4,7 @@ They belong to no session: one that is said in two of them is one memory with tw
 with the last one.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
@@ -90,6 +91,7 @@ def said_of(
         wording.setdefault(row.memory, row.text)
     before = {(one.field == ENDED, fold(one.text)) for one in items(anchor_of(parent))}
     stored, current = dict[str, tuple[Item, Memory | None]](), dict[str, Item]()
+    accessed = set[str]()
     for place, item in enumerate(said, 1):
         text, ends = storable_text(item.text), item.field == ENDED
         name = by_fold.get(fold(text)) or alike(text, wording)
@@ -106,11 +108,13 @@ def said_of(
             by_fold[fold(text)], wording[name] = name, text
             kept = Memory(name, BASE[item.field], moment(turn.at), keywords_of(text))
             stored[name] = Item(item.field, text), kept
+        elif is_new:
+            accessed.add(name)
         current[name] = item
     rules = {name for name, item in current.items() if item.field == "Rules"}
     rules |= {row.memory for row in known if row.memory in shown and row.field == "Rules"}
     rules = rules if turn.status == "done" else set()
-    return Said(turn.number, known, stored, current.keys() & {*shown}, rules)
+    return Said(turn.number, known, stored, accessed, rules)
 
 
 def remember(
@@ -186,12 +190,15 @@ def of_user(connection: Connection, user: str, ids: Collection[str] = ()) -> dic
     rows = connection.execute(query).all()
     ended = {row.memory: row.at for row in reversed(rows) if row.field == ENDED}
     found: dict[str, Fact] = {}
+    wordings = defaultdict[str, set[str]](set)
     for row in rows:
-        if row.field != ENDED:
+        wordings[row.memory].add(fold(row.text))
+    for row in rows:
+        if row.field != ENDED and row.memory not in found:
             session, tip = Session(user, row.thread, row.namespace), Tip(row.turn, row.hash)
             state = bool(row.holds), "" if row.holds else ended.get(row.memory, "")
-            said = Fact(row.memory, row.field, row.text, session, tip, row.at, *state)
-            found.setdefault(row.memory, said)
+            said = (row.memory, row.field, row.text, session, tip, row.at, *state)
+            found[row.memory] = Fact(*said, frozenset(wordings[row.memory]))
     return found
 
 

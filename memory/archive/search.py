@@ -23,6 +23,7 @@ from ..search.terms import (
     further_terms,
     is_pair,
     leading_name,
+    long_enough,
     names,
     names_of_words,
     query_terms,
@@ -596,12 +597,14 @@ def _age(hit: Found) -> tuple[str, str, int, str]:
 def _competing(query: _Query, top: Found, usable: Collection[str]) -> Iterator[Found]:
     """Yield passages that may say the same as the best one of another time, the newest first.
 
-    They are of the same side, and have all terms of the query that it has, or all but one of three
-    and more rare ones.
+    They have all terms of the query that it has, or all but one word of three and more rare terms:
+    what is said of team C, or in Q4, is no newer statement on team B and Q3.
     """
-    said = [term for term in query.telling if top.id in query.passages[term]]
-    shared = tuple(term for term in said if term in usable)
-    having = [{*query.passages[term]} for term in said if term not in usable]
+    own = [term for term in query.rare if top.id in query.passages[term]]
+    said = [term for term in own if tells(term) or not long_enough([term])]
+    named = {term for term in said if term in query.naming or not tells(term)}
+    shared = [term for term in said if term in usable]
+    having = [{*query.passages[term]} for term in said if term in named or term not in usable]
     counts = Counter(chain.from_iterable(query.passages[term] for term in shared))
     least = len(shared) - (len(shared) >= _SEVERAL)
     known = {number >> PASSAGE_BITS for number, count in counts.items() if count >= least}
@@ -609,9 +612,10 @@ def _competing(query: _Query, top: Found, usable: Collection[str]) -> Iterator[F
     newest = sorted(times, key=lambda row: (row.at, row.id), reverse=True)[:_COMPETING]
     for at, row in _visible(query, [row.id for row in newest], _COMPETING):
         for hit, asks in passages_of_turn(query.branches, at, row):
-            is_other = counts[hit.id] >= least and hit.id != top.id and hit.user == top.user
+            is_other = counts[hit.id] >= least and hit.id != top.id
             if is_other and not asks and all(hit.id in ids for ids in having):
-                yield replace(hit, said=frozenset(shared), newest_with=shared)
+                both = tuple(term for term in shared if hit.id in query.passages[term])
+                yield replace(hit, said=frozenset(both), newest_with=both)
 
 
 def _says_any(said: Collection[str], terms: frozenset[str] | None) -> bool:

@@ -135,8 +135,7 @@ class RedisAttention(SqlAttention):
                 memory, created = item.memory, item.memory.created.isoformat()
                 values = memory.base, created, memory.keywords, item.accesses, item.attended
                 fields[_quoted(memory.id)] = json.dumps([memory.id, *values])
-            holds = {_encoded(item.memory.id): item.holds(now) for item in stored if item.attended}
-            scores = {name: score for name, score in holds.items() if score >= self.threshold}
+            scores = {_encoded(one.id): one.effective for one in self._inside(stored, now)}
             numbers = [self.threshold, self.capacity, len(scores), now.timestamp()]
             pipeline.multi()
             pipeline.delete(attention, memories)

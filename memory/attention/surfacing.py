@@ -99,7 +99,8 @@ def learned(view: ArchiveView, state: Efforts) -> Efforts:
     if view.session.anonymous or not (texts or any(map(is_fact, state.summaries))):
         return state
     known = view.archive.facts(view.session.user)
-    own = [one for one in known.values() if one.id in state.summaries or fold(one.text) in texts]
+    shown = state.summaries
+    own = [one for one in known.values() if one.id in shown or not texts.isdisjoint(one.wordings)]
     since = max((turn.at for turn in view.past.turns([view.tip.turn])), default="")
     news = [one.id for one in own if one.lifted > since]
     current = holding(known) if own else {}

@@ -100,6 +100,7 @@ class SearchResults:
             (Literal(text), FURTHER if at else 1) for at, text in enumerate(phrasings)
         ]
         self._with_summary: set[_Key] = set()
+        self._turns: set[tuple[Branch | None, int]] = set()
         self._summaries: dict[_Key, tuple[dict[str, Any], Recalled]] = {}
 
     def filled(
@@ -234,6 +235,7 @@ class SearchResults:
         if key not in self._heads and not self._add_result(hit, effort):
             return False
         if hit.passage is None:
+            self._turns.add(hit.place[:2])
             return True
         part = shown_excerpt(turn.messages, hit.passage, self._terms, self._pieces(hit))
         if part.end - part.begin > _WHOLE:
@@ -329,9 +331,9 @@ class SearchResults:
     def _written(self) -> tuple[list[Mapping[str, Any]], list[Recalled], set[Any]]:
         """Return the results as the model reads them, the quoted ranges, and the turns."""
         above, summarised = self._earlier()
-        turns = {
+        turns = self._turns.union(
             (one.best.branch, one.turn.number) for ranges in self._ranges.values() for one in ranges
-        }
+        )
         hours = _hours(self._ranges.values(), self._when.zone)
         results: list[Mapping[str, Any]] = []
         quotes: list[Recalled] = []

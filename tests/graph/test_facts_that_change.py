@@ -43,6 +43,19 @@ def test_a_rule_is_revoked_in_another_session(tmp_path: Path) -> None:
     assert [message.text for message in talk.last][: len(before)] == before
 
 
+def test_whoever_has_it_in_other_words_is_told_too(tmp_path: Path) -> None:
+    """Another session worded the rule anew before it was revoked."""
+    worded = [block(Rules=DUTCH), block(Rules="Answer in Dutch, please, always."), "Ja."]
+    talk = agent_of(tmp_path, ["Hi.", *worded, block(Rules=ENGLISH), "Yes."])
+    talk.say("Hello.", thread("tue"))
+    talk.say("Always answer in Dutch.", thread("mon"))
+    talk.say("Dutch, please.", thread("tue"))
+    talk.say("Hello.", thread("mon"))
+    talk.say(ENGLISH, thread("wed"))
+
+    assert told(talk, "mon", "English") != []
+
+
 def test_a_fact_changes_twice(tmp_path: Path) -> None:
     """The newest is surfaced with all before it, and found; an open session learns each change."""
     talk = agent_of(

@@ -198,9 +198,11 @@ def test_competing_lines_are_listed_with_the_newest_first(archive: Archive) -> N
 
 
 def test_a_surfaced_fact_that_is_repeated_is_an_access(archive: Archive) -> None:
-    """Its date stays, and it has no further origin."""
+    """Its date stays, it has no further origin, and blocks that keep it are no accesses."""
     Saying(archive, "a").say(Facts=PEANUTS)
-    Saying(archive, "b").say(Facts=PEANUTS, surfaced=FIRST, day=2)
+    other = Saying(archive, "b")
+    for goal in ("", "ship", "sail"):
+        other.say(Facts=PEANUTS, Goal=goal, surfaced=FIRST, day=2)
 
     explained = archive.attention(40).explain("ann", FIRST, now=NOW)
     assert explained is not None

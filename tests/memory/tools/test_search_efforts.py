@@ -206,9 +206,10 @@ def test_the_best_effort_out_of_the_prompt_has_its_summary(talk: Conversation) -
     assert "summary" not in str(reopened["results"])
 
 
+@pytest.mark.parametrize("by_assistant", [False, True])
 @pytest.mark.parametrize("newest_elsewhere", [False, True])
 def test_the_newest_of_competing_statements_is_first_and_marked(
-    talk: Conversation, *, newest_elsewhere: bool
+    talk: Conversation, *, newest_elsewhere: bool, by_assistant: bool
 ) -> None:
     """Wherever it was said, and although it says less of the query; the older ones follow."""
     talk.turn("The port of the harbour gateway is 8443.", answer="Noted.")
@@ -216,15 +217,43 @@ def test_the_newest_of_competing_statements_is_first_and_marked(
         talk.turn(f"Stone {number} is grey.", answer="Fine.")
     other = talk.beside("t7") if newest_elsewhere else talk
     other.day = 22
-    other.turn("By the way, the gateway port: 9000 from here on.", answer="Fine.")
+    said = ("By the way, the gateway port: 9000 from here on.", "Fine.")
+    other.turn(said[by_assistant], answer=said[not by_assistant])
     talk.day = 23
     talk.turn("Which port has the gateway?", answer="Let me see.")
     talk.ask("And?")
 
     first, second, *_ = passages(talk.call("search_efforts", query="port of the harbour gateway"))
 
-    assert ("9000" in first["text"], first["newest_with"]) == (True, ["port", "harbour", "gateway"])
+    assert ("9000" in first["text"], first["newest_with"]) == (True, ["port", "gateway"])
     assert ("8443" in second["text"], "newest_with" in second) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("door code of room 12", ("The door code of room 12 is 4711.", "room 14 is 9000.")),
+        ("revenue in Q3", ("The revenue in Q3 was 40,000.", "The revenue in Q4 was 90,000.")),
+        (
+            "deadline of team B",
+            ("The deadline of team B is May 2.", "The deadline of team C is June 9."),
+        ),
+        (
+            "rent of the flat in Bern",
+            ("The rent of the flat in Bern is 900.", "The flat in Kent is 950."),
+        ),
+    ],
+)
+def test_another_thing_is_not_the_newest(
+    talk: Conversation, query: str, said: tuple[str, str]
+) -> None:
+    """A name that tells two things apart is required, however short."""
+    for one in said:
+        talk.turn(one)
+    talk.ask("And?")
+    first, *_ = passages(talk.call("search_efforts", query=query))
+
+    assert (said[0] in first["text"], "newest_with" in first) == (True, False)
 
 
 def test_what_competes_with_something_else_is_not_marked(talk: Conversation) -> None:
