@@ -18,7 +18,7 @@ from ..search.embeddings import QueryEmbedding
 from ..search.terms import both_ends, query_terms, terms, unsaid_words
 from .arguments import Number, Text, Texts
 from .search_facts import fact_hits
-from .search_results import FURTHER, Hit, SearchResults
+from .search_results import Hit, SearchResults
 from .search_running import running_hits
 
 _log = logging.getLogger("ebbtide.embeddings")
@@ -30,6 +30,7 @@ _UNMATCHED = 20  # words that are named as said by nobody
 _WORD_SHOWN = 80  # characters of such a word: encoded data, and Chinese without commas, are one
 _READ = 4_000  # characters of a phrasing whose words are looked for: a pasted page has thousands
 _LONGEST = 20_000  # characters of a phrasing that are searched, half of them from its end
+_BEHIND = 0.5  # of the query's least score have further phrasings: literal matches double one
 _PHRASINGS = 3  # further phrasings of a query, each of which costs a search
 
 
@@ -45,7 +46,7 @@ def search_efforts(  # noqa: PLR0913 (the arguments of the tool)
     """Return the best passages that the budget has room for, with the ranges they quote.
 
     They are of at most `limit` efforts and turns of no effort, each a result. `also` are further
-    phrasings, whose passages count half. Of the running turn only what the context shows no longer
+    phrasings, whose passages stand behind. Of the running turn only what the context does not show
     is searched. An event records the efforts found.
     """
     if not query.strip():
@@ -101,22 +102,25 @@ def _found(
     """Return the passages that match one of these phrasings, the best first, and if by words only.
 
     Scores of two searches cannot be compared, so each counts in proportion to the best of its own.
-    The best of the query stand before those of further phrasings.
+    What the query finds stands before what further phrasings add, but for weak passages.
     """
     best: dict[Any, Found] = {}
     competing: list[Found] = []
-    by_words = False
+    by_words, weight = False, 1.0
     for at, query in enumerate(phrasings):
         meaning = meaning_of(work, query)
         by_words |= work.run.embedder is not None and meaning is None
         hits = find(branches, query, _PASSAGES, meaning, when=when)
         competing = competing or [hit for hit in hits if hit.newest_with]
-        top = max((hit.score for hit in hits), default=1.0) / (FURTHER if at else 1)
+        top = max((hit.score for hit in hits), default=1.0) / weight
         for hit in (hit for hit in hits if not hit.newest_with):
             scaled = hit if len(phrasings) == 1 else replace(hit, score=hit.score / top)
             key = hit.effort, hit.place
             if key not in best or best[key].order() > scaled.order():
                 best[key] = scaled
+        if not at:
+            own = (hit.score for hit in best.values() if not hit.weak)
+            weight = _BEHIND * min(own, default=1.0)
     ordered = sorted(best.values(), key=Found.order)
     clear = [hit for hit in ordered if not hit.weak]
     weak = ordered[len(clear) :]

@@ -39,9 +39,6 @@ Hit: TypeAlias = Found | FactHit
 _Key: TypeAlias = tuple[Branch | None, str | int]
 """A result: an effort, or a turn of none, of a branch."""
 
-FURTHER = 0.5
-"""What a further phrasing counts: the query's best passages stand before all of its."""
-
 _BUDGET = 1_200
 """Tokens of the results: of LoCoMo's evidence they have 80 %, with 1,000 it is 77."""
 
@@ -96,9 +93,7 @@ class SearchResults:
         self._heads: dict[_Key, dict[str, Any]] = {}
         self._records: dict[tuple[Branch | None, int], StoredTurn] = {}
         self._passages: dict[tuple[Branch | None, int], list[Passage]] = {}
-        self._literals = [
-            (Literal(text), FURTHER if at else 1) for at, text in enumerate(phrasings)
-        ]
+        self._literals = [Literal(text) for text in phrasings]
         self._with_summary: set[_Key] = set()
         self._turns: set[tuple[Branch | None, int]] = set()
         self._summaries: dict[_Key, tuple[dict[str, Any], Recalled]] = {}
@@ -185,12 +180,12 @@ class SearchResults:
             is_of_several = hit.user and turn is not None and kept(turn)  # its request is one
             effort = None if is_of_several else hit.effort
             own.setdefault((effort, *hit.place), hit)
-        if not any(literal.telling for literal, _ in self._literals):
+        if not any(literal.telling for literal in self._literals):
             return [*own.values()]
         scored: list[Found] = []
         for hit in own.values():
             text = self._text(hit)
-            share = max(one.share(text) * weight for one, weight in self._literals) if text else 0
+            share = max(one.share(text) for one in self._literals) if text else 0.0
             scored.append(replace(hit, score=hit.score * (1 + share)))
         return sorted(scored, key=Found.order)
 
