@@ -26,8 +26,6 @@ Ebbtide searches its archive and answers "0711 2350". Look around in the [inspec
 <iframe src="{TURN}" title="The conversation in the inspector" style="{BOX}"></iframe>
 
 [Open the conversation in a page of its own]({TURN})
-
----
 """
 
 _LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s#]+)")
@@ -49,6 +47,9 @@ def on_files(files: Files, config: Any) -> Files:
             waiting += targets - seen
             seen |= targets
     files.append(File.generated(config, CONVERSATION, content=_conversation()))
+    files.remove(files.src_uris["llms.txt"])
+    links = _moved("docs/llms.txt", _text("docs/llms.txt"))
+    files.append(File.generated(config, "llms.txt", content=links))
     return files
 
 
@@ -58,22 +59,17 @@ def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
     The page as Markdown is beside the site, where llms.txt links to it.
     """
     uri = page.file.src_uri
-    source = next(name for name in (f"docs/{uri}", _source(uri)) if (ROOT / name).exists())
+    page_of = (f"docs/{uri}", "README.md" if uri == "index.md" else uri)
+    source = next(name for name in page_of if (ROOT / name).exists())
     moved = _moved(source, markdown)
     copied = Path(config.site_dir, uri)
     copied.parent.mkdir(parents=True, exist_ok=True)
     copied.write_text(moved, encoding="utf-8")
-    title, rest = _MERMAID.sub("", moved).split("\n", 1)
-    if uri != "index.md":
-        return f"{title}\n{rest}"
-    page.meta["hide"] = ["toc"]  # so that the conversation is as wide as it can be
-    return f"{title}\n{TOP}{rest}"
-
-
-def on_post_build(config: Any) -> None:
-    """Point the links of llms.txt at the site."""
-    links = _moved("docs/llms.txt", _text("docs/llms.txt"))
-    Path(config.site_dir, "llms.txt").write_text(links, encoding="utf-8")
+    shown = _MERMAID.sub("", moved)
+    if uri == "index.md":
+        page.meta["hide"] = ["toc"]  # so that the conversation is as wide as it can be
+        shown = shown.replace("\n", f"\n{TOP}", 1)
+    return shown
 
 
 @cache
@@ -106,7 +102,3 @@ def _target(source: str, link: str) -> str:
 def _place(source: str) -> str:
     """Return the path in the site of a file of the repository."""
     return "index.md" if source == "README.md" else source.removeprefix("docs/")
-
-
-def _source(uri: str) -> str:
-    return "README.md" if uri == "index.md" else uri

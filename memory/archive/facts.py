@@ -113,8 +113,7 @@ def said_of(
         current[name] = item
     rules = {name for name, item in current.items() if item.field == "Rules"}
     rules |= {row.memory for row in known if row.memory in shown and row.field == "Rules"}
-    rules = rules if turn.status == "done" else set()
-    return Said(turn.number, known, stored, accessed, rules)
+    return Said(turn.number, known, stored, accessed, rules if turn.status == "done" else set())
 
 
 def remember(

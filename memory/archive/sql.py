@@ -287,9 +287,8 @@ class SqlArchive(Archive):
         if fact is None:
             return DeletionReport(())
         with self._writing(fact.session, copies=True) as scope:
-            of_memory = fact_rows.c.memory == memory_id
-            lost = facts.forget(scope.connection, scope.row.user, of_memory)
-            emptied, repeated = empty_lines(scope, lost)
+            own = scope.connection, scope.row.user, fact_rows.c.memory == memory_id
+            emptied, repeated = empty_lines(scope, facts.forget(*own))
         self._forget()
         self._vectors.look_again()
         return DeletionReport((), tuple(repeated), (fact.session, *emptied))

@@ -182,11 +182,10 @@ class SearchResults:
             own.setdefault((effort, *hit.place), hit)
         if not any(literal.telling for literal in self._literals):
             return [*own.values()]
-        scored: list[Found] = []
-        for hit in own.values():
-            text = self._text(hit)
-            share = max(one.share(text) for one in self._literals) if text else 0.0
-            scored.append(replace(hit, score=hit.score * (1 + share)))
+        shares = {
+            hit: max(one.share(self._text(hit)) for one in self._literals) for hit in own.values()
+        }
+        scored = [replace(hit, score=hit.score * (1 + share)) for hit, share in shares.items()]
         return sorted(scored, key=Found.order)
 
     def _text(self, hit: Found) -> str:

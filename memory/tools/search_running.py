@@ -1,7 +1,7 @@
 """Search what the context shows no longer of the running turn, which no index has yet."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from math import log
 
 from ..archive.query import Found
@@ -39,7 +39,11 @@ def running_hits(work: Turn, phrasings: Sequence[str], best: float) -> list[Foun
     rounds = spans(messages, active_before(work.efforts))
     hits = []
     for (number, piece), found in said.items():
-        shares = [_share(terms, found, weights, rare) for terms in wanted if terms]
+        shares = [
+            sum(weights[term] for term in terms & found) / sum(weights.get(t, rare) for t in terms)
+            for terms in wanted
+            if terms
+        ]
         if (share := max(shares, default=0.0)) >= _ENOUGH:
             effort = next((name for name, begin, end in rounds if begin <= piece.message < end), "")
             turn = work.view.running.number
@@ -57,10 +61,3 @@ def _searched(
             looked_at = any(one in text for one in beginnings)
             found = wanted.intersection(indexed(piece.searched)) if looked_at else ()
             yield (number, piece), frozenset(found)
-
-
-def _share(
-    terms: Collection[str], found: Collection[str], weights: Mapping[str, float], rare: float
-) -> float:
-    total = sum(weights.get(term, rare) for term in terms)
-    return sum(weights[term] for term in terms if term in found) / total if total else 0.0
