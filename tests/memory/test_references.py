@@ -276,6 +276,15 @@ def reasons(talk: Conversation) -> dict[str, tuple[str, list[str]]]:
     return {event["effort"]: (event["kind"], event["words"]) for event in found}
 
 
+def test_collapsing_is_a_reference(talk: Conversation) -> None:
+    """As any call is that names an effort."""
+    talk.turn("The whole log.", call("expand_effort", effort_id="auth-bug"))
+
+    talk.turn("Hm.", call("collapse_effort", effort_id="auth-bug"))
+
+    assert reasons(talk)["auth-bug"] == ("tool", ["collapse_effort"])
+
+
 def test_status_of_an_evicted_effort_brings_it_back(talk: Conversation) -> None:
     """Asking for one effort by its name is a reference."""
     talk.follow([[]] * 5)
