@@ -25,6 +25,7 @@ LEASE = {
     "mime_type": "application/pdf",
     "filename": "lease-2026.pdf",
 }
+LINKED = {"type": "image", "url": "https://example.org/plans/kestrel-attic.png"}
 VOICE = {"type": "input_audio", "input_audio": {"data": wav(7), "format": "wav"}}
 
 
@@ -84,13 +85,22 @@ def test_attachments_reach_the_provider_and_come_back(tmp_path: Path, provider: 
     assert [PHOTO["base64"] in body for body in sent] == [True, False, False, True]
 
 
-def test_document_is_found_by_name_and_words(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("block", "queries"),
+    [
+        (LEASE, ["lease-2026.pdf", "when does the lease end 2031"]),
+        (LINKED, ["https://example.org/plans/kestrel-attic.png", "kestrel attic"]),
+    ],
+)
+def test_document_is_found_by_name_and_words(
+    tmp_path: Path, block: dict[str, Any], queries: list[str]
+) -> None:
     """Complaint row 28: names, addresses and texts are in the log and in the index."""
     chat = talk(tmp_path, ["Seen.", "Yes."])
-    chat.agent.invoke({"messages": [asking(LEASE)]}, THREAD)
+    chat.agent.invoke({"messages": [asking(block)]}, THREAD)
     chat.agent.invoke({"messages": "Thanks."}, THREAD)
 
-    for query in ("lease-2026.pdf", "when does the lease end 2031"):
+    for query in queries:
         results = commands.search(chat.agent, THREAD, query).results
         assert [said.turn for one in results for said in one.passages] == [1]
 

@@ -106,6 +106,16 @@ def test_scripts_without_spaces_are_found(archive: Archive) -> None:
     assert {query: names_of(elsewhere(archive, OTHER, query, 1)) for query in wanted} == wanted
 
 
+def test_unknown_words_of_a_run_count_once(archive: Archive) -> None:
+    """A run of Chinese has many pairs of characters: what it says beside is no chance."""
+    tip = commit_all(archive, [turn(1, "数据库的密码在保险箱里。"), *map(turn, range(2, 8))])
+    query = "数据库 请告诉我关于宇宙飞船发射时间表的所有信息"
+
+    (found,) = best_of_each(archive.load(SESSION, tip), query, 5)
+
+    assert (found.turn, found.weak) == (1, False)
+
+
 def test_a_query_without_content_finds_nothing(archive: Archive) -> None:
     """Stop words and stop phrases are not looked for, although turns say them."""
     tip = commit_all(archive, [turn(1, "continue"), turn(2, "Go on, what was that about?")])

@@ -39,6 +39,10 @@ def test_the_request_in_a_query_gives_no_terms(query: str, expected: list[str]) 
         ("May wants a mouse. Will's is broken.", "May mice Will"),
         ("The daemon is written in Go.", "Who uses Go for it?"),
         ("I met Will, he writes C++ for the IT of plan B.", "Will C++ IT B"),
+        ("It is written in c#, with slow i/o, says r&d.", "C# I/O R&D"),
+        ("Pay to DE89 3704 0044 0532 0130 00.", "DE89370400440532013000"),
+        ("שָׁלוֹם", "שלום"),
+        ("รหัสผ่านอยู่ในตู้เซฟ", "รหัสผ่าน"),
     ],
 )
 def test_words_as_people_type_them_meet(text: str, query: str) -> None:

@@ -20,6 +20,7 @@ from tests.memory.conversations import (
     words_of,
 )
 
+PAGE = "Nothing else is said. " * 60
 FIX = "Fixed 401 errors: refresh tokens never auto-called. Added axios interceptor."
 
 
@@ -206,6 +207,54 @@ def test_the_best_effort_out_of_the_prompt_has_its_summary(talk: Conversation) -
     assert "summary" not in str(reopened["results"])
 
 
+def test_a_heading_alone_has_no_passage(talk: Conversation) -> None:
+    """No turn says what its summary says."""
+    talk.replies.append(EffortSummary(summary="Chose granite.", keywords=["granite"]))
+    talk.effort("plinth", LONG_ENOUGH, "The darkest one, please.")
+    talk.ask("Which stone?")
+
+    (result,) = talk.call("search_efforts", query="granite")["results"]
+
+    assert (result["id"], result["passages"]) == ("plinth", [])
+
+
+def test_of_a_large_turn_all_that_fit_are_shown(talk: Conversation) -> None:
+    """Not only the best of its passages."""
+    talk.ask("Read it.")
+    talk.look_up("\n".join(f"Kestrel {n} sits there. {f'noise{n} ' * 250}" for n in range(8)))
+    talk.answer()
+    talk.ask("Which birds?")
+
+    found = passages(talk.call("search_efforts", query="Kestrel"))
+
+    assert sum(one["text"].count("Kestrel") for one in found) > 2
+
+
+def test_an_answer_is_not_cut_to_its_greeting(talk: Conversation) -> None:
+    """It is shown with what it says behind that."""
+    talk.turn("Tell me.", answer=f"Hi there! Great question. The kestrel has tower 4711. {PAGE}")
+    talk.ask("Which tower?")
+
+    first, *_ = passages(talk.call("search_efforts", query="tower of the kestrel"))
+
+    assert "4711" in first["text"]
+
+
+@pytest.mark.parametrize(("typed", "other"), [("má", "mà"), ("mà", "má"), ("schön", "schon")])
+@pytest.mark.parametrize("newest", [False, True])
+def test_marks_that_are_typed_come_first(
+    talk: Conversation, typed: str, other: str, *, newest: bool
+) -> None:
+    """Whichever was said first: without its marks a word is the other one."""
+    for word in (other, typed) if newest else (typed, other):
+        talk.turn(f"Wir lesen das Wort {word} laut.")
+    talk.ask("Und?")
+
+    first, *_ = passages(talk.call("search_efforts", query=typed))
+
+    assert typed in first["text"].split()
+
+
 @pytest.mark.parametrize("by_assistant", [False, True])
 @pytest.mark.parametrize("newest_elsewhere", [False, True])
 def test_the_newest_of_competing_statements_is_first_and_marked(
@@ -256,6 +305,20 @@ def test_another_thing_is_not_the_newest(
     assert (said[0] in first["text"], "newest_with" in first) == (True, False)
 
 
+def test_a_quote_is_not_the_newest(talk: Conversation) -> None:
+    """A line that begins with ">" is what somebody else wrote."""
+    talk.turn("The port of the harbour gateway is 8443.", answer="Noted.")
+    for number in range(12):
+        talk.turn(f"Stone {number} is grey.", answer="Fine.")
+    talk.day = 22
+    talk.turn("> The gateway port of the harbour is 9000.\nHe wrote that.", answer="Fine.")
+    talk.ask("And?")
+
+    first, *_ = passages(talk.call("search_efforts", query="port of the harbour gateway"))
+
+    assert ("8443" in first["text"], "newest_with" in first) == (True, False)
+
+
 def test_what_competes_with_something_else_is_not_marked(talk: Conversation) -> None:
     """Neither what shares a word beside a common topic, nor what another phrasing is about."""
     talk.turn("The relay port is 8202. The gate code is 4711.", answer="Noted.")
@@ -295,7 +358,7 @@ def test_what_answers_is_told_too(talk: Conversation) -> None:
     """Where both say what is asked for, the user's words bring the assistant's along, once."""
     talk.turn(
         "I need a place for the zebra.",
-        answer=f"{'Nothing else is said. ' * 60}The zebra is best kept in Kent.",
+        answer=f"{PAGE}The zebra is best kept in Kent.",
     )
     talk.ask("Where is the zebra best kept?")
     answer = talk.call("search_efforts", query="zebra")
@@ -398,6 +461,21 @@ def test_what_shares_a_common_word_is_weak(talk: Conversation) -> None:
     assert all(passage["weak"] for passage in passages(weak))
     assert turns(rare) == [21]
     assert "weak" not in passages(rare)[0]
+
+
+def test_a_goodbye_that_says_a_name_is_weak(talk: Conversation) -> None:
+    """By itself it says nothing that most turns do not say."""
+    for number in range(14):
+        talk.turn(f"Melanie, day {number} was long.", answer="See you, Melanie.")
+    talk.turn("Melanie bought a kayak.", answer="Nice.")
+    talk.turns(["Rain.", "Snow.", "Fog.", *["Bye Melanie!"] * 5])
+    talk.ask("And?")
+
+    found = passages(talk.call("search_efforts", query="Melanie kayak"))
+
+    weak = {one["turn"]: one.get("weak", False) for one in found}
+    assert weak[15] is False
+    assert [is_weak for turn, is_weak in weak.items() if turn > 18] == [True] * 3
 
 
 def test_summary_that_shares_a_common_word_is_weak(talk: Conversation) -> None:
