@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from ebbtide import commands, delete_session, erase, memories
+from ebbtide import Settings, commands, delete_session, erase, memories
+from ebbtide.memory.context.budget import part_limit
+from ebbtide.memory.tokens import count
 from tests.agents import Talk
 from tests.agents import talk as agent_of
 from tests.graph.test_search_facts import block, found, thread
@@ -118,7 +120,7 @@ def test_a_suppressed_rule_is_not_told(tmp_path: Path) -> None:
 
 
 def test_rules_stand_beside_the_strongest(tmp_path: Path) -> None:
-    """All are surfaced beside the ten: the newest with a line, those without room by name."""
+    """All are surfaced beside the ten: the newest in a quarter of the share, the rest by name."""
     rules = "\n".join(f"answer {n} to question {n} of form {n} in verse" for n in range(40))
     facts = "\n".join(f"has {n} of thing {n}" for n in range(12))
     talk = agent_of(tmp_path, [block(Rules=rules, Facts=facts), "Yes."])
@@ -127,9 +129,23 @@ def test_rules_stand_beside_the_strongest(tmp_path: Path) -> None:
     lines = told(talk, "tue", "verse")
 
     (earlier,) = [one.text for one in talk.last if "From earlier sessions" in one.text]
+    shown = [one for one in earlier.splitlines() if "verse" in one]
     assert 0 < len(lines) < 40
+    assert sum(map(count, shown)) <= part_limit("memory", Settings().context_budget) // 4
     assert earlier.count("has ") == 10
     assert "without a line here" in earlier
+
+
+def test_what_was_surfaced_is_written_into_no_block(tmp_path: Path) -> None:
+    """The block has what the model wrote, and nothing if it wrote none."""
+    talk = agent_of(tmp_path, [block(Facts="likes tea", Rules=DUTCH), "Goed.", "Ja."])
+    talk.say("Tea, please.", thread("mon"))
+
+    shown = told(talk, "tue", "tea")
+    state = talk.say("Hello.", thread("tue"))
+
+    assert shown == ["likes tea"]
+    assert state["memory"]["anchor"] == {}
 
 
 ERASING: dict[str, Callable[[Any], Any]] = {

@@ -108,3 +108,17 @@ def test_a_fact_that_a_search_found_is_stored_as_a_reference(tmp_path: Path) -> 
     assert FACT in result
     assert FACT not in deleted
     assert FACT not in repr(talk.turns(state)[-1].messages)
+
+
+def test_a_fact_that_a_search_found_and_the_answer_used_is_an_access(tmp_path: Path) -> None:
+    """Its id stands in the answer; where it does not, being found is none."""
+    searching = call("search_efforts", query=QUERY)
+    talk = told(tmp_path, "Hello.", searching, "No idea.", searching, f"Peanuts, see {FIRST}.")
+    talk.say("Good morning.", thread("b"))
+
+    accesses = []
+    for said in ("What must I not eat?", "Look again."):
+        talk.say(said, thread("b"))
+        accesses.append(memories(talk.archive, "ann").explain(FIRST).accesses)
+
+    assert accesses == [0, 1]

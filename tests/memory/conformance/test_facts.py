@@ -13,7 +13,7 @@ from ebbtide.memory.archive.copy import copy
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.sql import DiskArchive, SqlArchive
 from ebbtide.memory.errors import CommandError
-from ebbtide.memory.turn import Session, StoredTurn, Tip
+from ebbtide.memory.turn import Session, Status, StoredTurn, Tip
 from tests.memory.turns import START, answer, human
 
 PEANUTS = "allergic to peanuts"
@@ -43,6 +43,7 @@ class Saying:
         day: int = 1,
         surfaced: str = "",
         after: Tip | None = None,
+        status: Status = "done",
         **block: str,
     ) -> StoredTurn:
         """Commit a turn, which writes a block if it has fields."""
@@ -57,6 +58,7 @@ class Saying:
             at=f"2026-03-{day:02}T09:00:00.000000Z",
             events=({"type": "anchored", "anchor": kept},) if block else (),
             state={"memory": {"anchor": kept, "summaries": shown}},
+            status=status,
         )
         stored = self.archive.commit(self.session, tip, new)
         self.tip = stored.tip
@@ -216,6 +218,7 @@ def test_a_rule_has_the_day_on_which_it_was_shown(archive: Archive) -> None:
     session = Saying(archive, "a")
     session.say(Rules="Answer in Dutch.", Facts=PEANUTS)
     session.say(day=2)
+    session.say(day=3, status="aborted")
     own = created(archive), created(archive, RULE)
     Saying(archive, "b").say(day=3, surfaced=RULE)
 
