@@ -68,7 +68,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
     shown = _MERMAID.sub("", moved)
     if uri == "index.md":
         page.meta["hide"] = ["toc"]  # so that the conversation is as wide as it can be
-        shown = shown.replace("\n", f"\n{TOP}", 1)
+        title, about, rest = shown.split("\n\n", 2)
+        shown = f"{title}\n\n{about}\n{TOP}\n{rest}"
     return shown
 
 
