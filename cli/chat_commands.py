@@ -22,7 +22,7 @@ from ..memory.transcript import role
 from ..memory.turn import SHORT_ID
 from .conversation import Conversation
 from .printable import in_line, printable
-from .reports import attention_table, finding_line, memory_page, stats_page
+from .reports import attention_table, explanation_page, finding_line, stats_page
 from .screen import PARTS, banner
 
 Page: TypeAlias = Iterator[RenderableType]
@@ -280,7 +280,7 @@ _PAGES: Mapping[str, Callable[[Conversation, Any, Mapping[str, Any]], Page]] = {
     **{name: _by_hand for name in COMMANDS if name.endswith("_effort")},
     **dict.fromkeys(
         ("explain", "suppress", "unsuppress", "forget"),
-        lambda _talk, memory, given: map(Text, memory_page(given["memory_id"], memory)),
+        lambda _talk, memory, _given: map(Text, explanation_page(memory)),
     ),
 }
 """The pages of results, by the names of their commands."""

@@ -15,10 +15,10 @@ _HIDDEN = frozenset(
 ) | frozenset(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
 """Fillers and selectors: letters and marks by their category, but invisible."""
 
-_EMOJI = "©®‼⁉™\u2139\u2190-\u2bff〰〽㊗㊙\U0001f000-\U0001faff"
+_EMOJI = "©®‼⁉™\u2139\u2190-\u27ff\u2900-\u2bff〰〽㊗㊙\U0001f000-\U0001faff"
 _NOTABLE = re.compile(
-    f"((?<=[{_EMOJI}])\ufe0f|(?<=[0-9#*])\ufe0f(?=\u20e3)|"
-    f"(?:(?<=[{_EMOJI}])|(?<=[{_EMOJI}]\ufe0f))\u200d(?=[{_EMOJI}]))|[^ -~]"
+    f"((?<=[{_EMOJI}])[\ufe0e\ufe0f]|(?<=[0-9#*])\ufe0f(?=\u20e3)|"
+    f"(?:(?<=[{_EMOJI}])|(?<=[{_EMOJI}][\ufe0e\ufe0f]))\u200d(?=[{_EMOJI}]))|[^ -~]"
 )
 """What joins the parts of an emoji (the group), or a character that may have to be replaced."""
 

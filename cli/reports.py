@@ -1,6 +1,6 @@
 """`ebbtide sessions`, `stats`, `settings` and `attention`."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from textwrap import fill
 from typing import Annotated, Any, Self
@@ -16,15 +16,14 @@ from ..graph.config import NAMES, Keys, load
 from ..memory.archive.protocol import Archive, Finding
 from ..memory.attention.law import Explanation
 from ..memory.dates import minute_of
-from ..memory.erasing import DeletionReport
 from ..memory.errors import ArchiveFormatError, SessionNotFoundError
+from ..memory.memories import UserMemories
 from ..memory.metrics import MEANINGS, Cost, Report, prices_of, report
 from ..memory.names import session_label
 from ..memory.settings import Settings
 from ..memory.transcript import clipped, first_words
 from ..memory.turn import Session
 from .home import AnySession, ConfigFile, Json, MemoryId, RequiredUser, Root, User, configured
-from .inspect import ChatAgents
 from .printable import counted, discreet, in_line, print_json, printable
 from .screen import print_part
 
@@ -304,10 +303,9 @@ def list_attention(
         print_part(attention_table(memories), Console(highlight=False))
 
 
-def _memory_command(name: str) -> None:
-    """Add a command of the chat that takes a memory, and prints what it returns."""
+def _memory_command(function: Callable[[UserMemories, str], Explanation]) -> Callable[..., None]:
+    """Return the command that calls this with a memory, and prints the state of the memory."""
 
-    @attention.command(name, help=COMMANDS[name].help)
     def command(
         memory_id: MemoryId,
         root: Root = None,
@@ -316,20 +314,23 @@ def _memory_command(name: str) -> None:
         *,
         json: Json = False,
     ) -> None:
-        home = configured(root, user, config, model="scripted")  # nothing is asked of a model
-        with home.attention() as memories:
-            memories.explain(memory_id)  # else a mistaken --root would become a folder
-        of_user = {"configurable": {"thread_id": "", "user_id": home.user}}
-        with home.archive() as archive, ChatAgents(home, archive)(home.user) as agent:
-            answer = COMMANDS[name].function(agent, of_user, memory_id)
+        with configured(root, user, config).attention() as memories:
+            memory = function(memories, memory_id)
         if json:
-            print_json(answer)
+            print_json(memory)
         else:
-            typer.echo("\n".join(memory_page(memory_id, answer)))
+            typer.echo("\n".join(explanation_page(memory)))
+
+    return command
 
 
-for _name in ("explain", "suppress", "unsuppress", "forget"):
-    _memory_command(_name)
+for _name, _function in {
+    "explain": UserMemories.explain,
+    "suppress": UserMemories.suppress,
+    "unsuppress": UserMemories.unsuppress,
+    "forget": UserMemories.delete,
+}.items():
+    attention.command(_name, help=COMMANDS[_name].help)(_memory_command(_function))
 
 
 def attention_table(memories: Iterable[Explanation]) -> Table | Text:
@@ -346,11 +347,8 @@ def attention_table(memories: Iterable[Explanation]) -> Table | Text:
     return table if table.row_count else Text("nothing is in attention", style="dim")
 
 
-def memory_page(memory_id: str, memory: Explanation | DeletionReport) -> Iterable[str]:
-    """Yield the state of a memory line by line, or that it was forgotten."""
-    if isinstance(memory, DeletionReport):
-        yield from map(in_line, (f"forgot {memory_id}", *memory.not_erased))
-        return
+def explanation_page(memory: Explanation) -> Iterable[str]:
+    """Yield the state of a memory line by line, with the figures of the law of attention."""
     yield in_line(memory.id)
     if memory.text:
         yield in_line(memory.text)

@@ -124,7 +124,7 @@ def happened(event: Event) -> tuple[str, str]:
     """
     about, why = ", ".join(names_of(event)), faded(event)
     if event["type"] == "searched":
-        return "search", f"found {about}" if about else "looked through the log"
+        return "search", f"found {about}" if about else "looked for what was said"
     if event["type"] == "hinted":
         return "hint", f"the model was told of {', '.join(event['hints'])}"
     return about or "memory", did(event) + (f" ({why})" if why else "")

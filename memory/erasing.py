@@ -57,7 +57,7 @@ class Erased:
 class DeletionReport:
     """The sessions that were deleted, and what could not be erased, a sentence each.
 
-    `elsewhere` are other sessions whose state block lost a line of a fact that is gone.
+    `elsewhere` are other sessions whose state block lost a line that only these had said.
     """
 
     sessions: tuple[Session, ...]

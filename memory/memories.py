@@ -94,8 +94,7 @@ class UserMemories:
     def delete(self, memory_id: str) -> Explanation:
         """Delete a memory, and return its `Explanation` as it was.
 
-        The turns of its session stay, and search still finds them. A state block that says a fact
-        is not changed: an archive has no checkpoints. `commands.forget` empties the line there too.
+        The turns of its session stay, and search still finds them.
         """
         explanation = self.explain(memory_id)
         self.attention.forget(self.user, memory_id, now=datetime.now(UTC))

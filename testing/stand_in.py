@@ -11,7 +11,7 @@ from langchain_core.messages import BaseMessage, SystemMessage, ToolCall, ToolMe
 
 from ..memory.compressions import Kind
 from ..memory.fences import NAME
-from ..memory.names import hyphenated
+from ..memory.names import hyphenated, is_qualified
 from ..memory.salience.core import kind_of, sentences
 from ..memory.search.terms import is_question, telling, terms, words
 from ..memory.state_block import END, START
@@ -21,9 +21,12 @@ _ENOUGH = 0.4
 """The share of the weight of a question's terms that an answer must have."""
 
 _LONGEST = 400
-"""Characters of a quotation."""
+"""Characters of a quotation, and of a sentence that may be a request."""
 
-_LEAD = r"(?:(?:ok|so|now|then|thanks|please|can you|let's|i want to|i'd like to)\b[\s,]*)*"
+_LEAD = (
+    r"(?:(?:ok|okay|so|now|then|well|great|please|thanks|can you|could you|let's|let us|we should|"
+    r"i want to|i'd like to)\b[\s,]*)*"
+)
 _TAIL = r"(?:,? (?:now|please|thanks|thank you|once more|again))*"
 _THIS = r"(?:that|this|it|(?:the|this|that) (?:active |current )?effort)"
 _REQUESTS = {
@@ -148,6 +151,8 @@ def _call(tool: str, /, **args: Any) -> ToolCall:
 def _request(sentence: str) -> ToolCall | None:
     """Return the call that a sentence asks for; the name of an effort becomes its id."""
     request = sentence.replace("’", "'").rstrip(_MARKS)
+    if len(request) > _LONGEST:
+        return None
     if used := _USE.fullmatch(request):
         return _call(used[1], **dict(re.findall(r"(\w+)=([^\s,]+)", used[2])))
     for pattern, tool in _REQUESTS.items():
@@ -156,7 +161,8 @@ def _request(sentence: str) -> ToolCall | None:
             if "name" in args:
                 args["name"] = _AROUND.sub("", args["name"])
             if name := args.pop("effort_id", ""):
-                args["effort_id"] = hyphenated(_AROUND.sub("", name))
+                name = _AROUND.sub("", name)
+                args["effort_id"] = name if is_qualified(name) else hyphenated(name)
             return _call(tool, **args)
     return None
 

@@ -1,4 +1,4 @@
-"""The commands on attention: list it, explain a memory, or suppress one."""
+"""The commands on attention: list it, explain a memory, suppress or forget one."""
 
 from langchain_core.runnables import RunnableConfig
 
@@ -18,7 +18,7 @@ def attention(agent: Agent, config: RunnableConfig) -> tuple[Explanation, ...]:
     Like all commands on attention, raises `CommandError` if `config` names no user, and
     `AttentionError` if attention cannot be reached.
     """
-    return memories_of(agent, config).in_attention()
+    return _of(agent, config).in_attention()
 
 
 @command(path="attention/explain", slash="/attention explain MEMORY")
@@ -27,7 +27,7 @@ def explain(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation
 
     Raises `CommandError` if the user has no such memory.
     """
-    return memories_of(agent, config).explain(memory_id)
+    return _of(agent, config).explain(memory_id)
 
 
 @command(
@@ -42,7 +42,7 @@ def suppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanatio
 
     Search still finds it. Raises `CommandError` if the user has no such memory.
     """
-    return memories_of(agent, config).suppress(memory_id)
+    return _of(agent, config).suppress(memory_id)
 
 
 @command(
@@ -57,7 +57,26 @@ def unsuppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanat
 
     Raises `CommandError` if the user has no such memory.
     """
-    return memories_of(agent, config).unsuppress(memory_id)
+    return _of(agent, config).unsuppress(memory_id)
+
+
+@command(
+    changes=True,
+    path="attention/forget",
+    slash="/attention forget MEMORY",
+    action=Action(
+        "memory",
+        "Forget …",
+        "Forget {memory}? It leaves the attention of this user for good; its session stays.",
+    ),
+)
+def forget(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
+    """Delete a memory, but not what its session said.
+
+    The turns of its session stay, and search still finds them. This also works for a memory whose
+    session was deleted. Raises `CommandError` if the user has no such memory.
+    """
+    return _of(agent, config).delete(memory_id)
 
 
 def nobody() -> CommandError:
@@ -68,8 +87,7 @@ def nobody() -> CommandError:
     )
 
 
-def memories_of(agent: Agent, config: RunnableConfig) -> UserMemories:
-    """Return the memories of the user of a run; raises `CommandError` without one."""
+def _of(agent: Agent, config: RunnableConfig) -> UserMemories:
     parts = place_of(agent).parts
     session = Session(user_of(parts.settings, config.get("configurable", {})), "")
     stored = parts.attention_of(session, parts.settings)

@@ -1,9 +1,8 @@
-"""Erase a turn, a memory, a session or a user for good, in archive, attention and checkpoints."""
+"""Erase a turn, a session or a user for good: archive, attention, saved states and checkpoints."""
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
@@ -29,7 +28,6 @@ from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.state import AgentState, repacked, unpacked, updated
 from ...nodes.turn.updates import tip_of
 from ..checkpoints import Saver, complete, delete_threads, reclaim, replace_all
-from ..commands.on_attention import memories_of
 from ..commands.registry import Action, command
 from ..commands.threads import (
     Agent,
@@ -173,7 +171,7 @@ def delete_session(agent: Agent, config: RunnableConfig) -> DeletionReport:
     elsewhere = tuple(one for one in others if one.thread != session.thread)
     not_erased += [
         *undeletable,
-        *_erase_elsewhere(place, config, elsewhere),
+        *_erase_elsewhere(place, newest_config(config), elsewhere),
         *reclaim(place.saver),
     ]
     return DeletionReport(sessions, tuple(dict.fromkeys(not_erased)), elsewhere)
@@ -205,31 +203,6 @@ def delete_user(agent: Agent, user_id: str) -> DeletionReport:
         *reclaim(place.saver),
     ]
     return DeletionReport(deleted.sessions, tuple(dict.fromkeys(not_erased)))
-
-
-@command(
-    changes=True,
-    path="attention/forget",
-    slash="/attention forget MEMORY",
-    action=Action(
-        "memory",
-        "Forget …",
-        "Forget {memory}? It leaves the attention of this user for good; its session stays.",
-    ),
-)
-def forget(agent: Agent, config: RunnableConfig, memory_id: str) -> DeletionReport:
-    """Delete a memory for good; of a fact, also the equal lines of the user's state blocks.
-
-    The turns of its session stay, and search still finds them; answers that repeat a fact are
-    named. Threads whose block had the line continue from their newest state, and their older
-    checkpoints are deleted. Raises `CommandError` if the user has no such memory.
-    """
-    place, known = place_of(agent), memories_of(agent, config)
-    known.explain(memory_id)
-    report = place.parts.archive.forget(known.user, memory_id)
-    known.attention.forget(known.user, memory_id, now=datetime.now(UTC))
-    left = _erase_elsewhere(place, config, report.elsewhere)
-    return replace(report, not_erased=(*report.not_erased, *left))
 
 
 def _drop_caches(parts: AgentParts, session: Session) -> list[str]:
@@ -370,7 +343,7 @@ def _erase_elsewhere(
             yield left
             continue
         try:
-            copy = resting(place.graph, newest_config({**config, "configurable": chosen}))
+            copy = resting(place.graph, {**config, "configurable": chosen})
             if copy.has_checkpoints:
                 yield from _replace_checkpoints(copy, place.saver, copy.turn)
         except (TurnRunningError, TurnArrivedError, SessionNotFoundError):

@@ -73,13 +73,6 @@ class Archive(Protocol):
     def facts(self, user: str, ids: Collection[str] = ()) -> Mapping[str, Fact]:
         """Return a user's facts and rules from state blocks, by memory id: all, or these."""
 
-    def forget(self, user: str, memory_id: str) -> DeletionReport:
-        """Delete a fact or rule, and the lines of the user's state blocks that equal it.
-
-        Answers that repeat it stay and are reported. `elsewhere` are the sessions whose saved
-        states may have such a line: a turn that goes on from one would remember it again.
-        """
-
     def embed(self, session: Session, embedder: Embedder, limit: int) -> int:
         """Compute missing vectors of up to `limit` turns, newest first; return the number of turns.
 

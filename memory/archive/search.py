@@ -597,8 +597,8 @@ def _age(hit: Found) -> tuple[str, str, int, str]:
 def _competing(query: _Query, top: Found, usable: Collection[str]) -> Iterator[Found]:
     """Yield passages that may say the same as the best one of another time, the newest first.
 
-    They have all terms of the query that it has, or all but one word of three and more rare terms:
-    what is said of team C, or in Q4, is no newer statement on team B and Q3.
+    They are of the same side, and have all terms of the query that it has, or all but one word of
+    three and more rare terms: what is said of team C is no newer statement on team B.
     """
     own = [term for term in query.rare if top.id in query.passages[term]]
     said = [term for term in own if tells(term) or not long_enough([term])]
@@ -612,7 +612,7 @@ def _competing(query: _Query, top: Found, usable: Collection[str]) -> Iterator[F
     newest = sorted(times, key=lambda row: (row.at, row.id), reverse=True)[:_COMPETING]
     for at, row in _visible(query, [row.id for row in newest], _COMPETING):
         for hit, asks in passages_of_turn(query.branches, at, row):
-            is_other = counts[hit.id] >= least and hit.id != top.id
+            is_other = counts[hit.id] >= least and hit.id != top.id and hit.user == top.user
             if is_other and not asks and all(hit.id in ids for ids in having):
                 both = tuple(term for term in shared if hit.id in query.passages[term])
                 yield replace(hit, said=frozenset(both), newest_with=both)

@@ -37,7 +37,6 @@ from .load import SESSION_AND_CLAIM, TIP, Past, SessionRow
 from .memories import SqlAttention, attend
 from .protocol import Archive, Finding
 from .rows import packed, plain, zipped_json
-from .schema import facts as fact_rows
 from .schema import runs, sessions, thread_owners, turns, users
 from .vectors import Vectors
 from .verify import verify as verified
@@ -246,13 +245,14 @@ class SqlArchive(Archive):
         with self._writing(session, copies=True) as scope:
             erased = scope.erase(tip, turn)
         self._forget()
-        self._vectors.look_again()
+        for one in (session, *erased.elsewhere):
+            self._vectors.look_again(one)
         return replace(erased, left=(*erased.left, *self.database.sweep()))
 
     def resummarised(self, session: Session, tip: Tip, effort: Effort) -> None:
         with self._writing(session, copies=True) as scope:
             scope.resummarise(tip, effort)
-        self._vectors.look_again()
+        self._vectors.look_again(session)
 
     def reseed(self, session: Session, tip: Tip | None) -> None:
         with self._writing(session) as scope:
@@ -282,17 +282,6 @@ class SqlArchive(Archive):
         with self.database.reading() as connection:
             return parts.read(connection, session.user, last)
 
-    def forget(self, user: str, memory_id: str) -> DeletionReport:
-        fact = self.facts(user, [memory_id]).get(memory_id)
-        if fact is None:
-            return DeletionReport(())
-        with self._writing(fact.session, copies=True) as scope:
-            own = scope.connection, scope.row.user, fact_rows.c.memory == memory_id
-            emptied, repeated = empty_lines(scope, facts.forget(*own))
-        self._forget()
-        self._vectors.look_again()
-        return DeletionReport((), tuple(repeated), (fact.session, *emptied))
-
     def delete_session(self, session: Session) -> DeletionReport:
         try:
             with self._writing(session, copies=True) as scope:
@@ -302,6 +291,8 @@ class SqlArchive(Archive):
                 self._disown(scope.connection, session)
         except SessionNotFoundError:
             return self._deleted(())
+        for one in emptied:
+            self._vectors.look_again(one)
         deleted = replace(self._deleted((session,)), elsewhere=tuple(emptied))
         kept = (
             f"turns of thread {session.thread!r}: thread {copy.thread!r} was copied from it and "

@@ -112,12 +112,12 @@ class Vectors:
                 return _embed(embedder, [turn])[0]
             except EmbeddingError as error:
                 _log.warning("turn %d of %r has no vector: %s", turn.number, session.thread, error)
-        self.look_again()
+        self.look_again(session)
         return _TurnVectors()
 
-    def look_again(self) -> None:
-        """Let `fill` look for missing vectors: a turn has none, or lost them."""
-        self._complete.clear()
+    def look_again(self, session: Session) -> None:
+        """Let `fill` look for missing vectors: a turn of the session has none, or lost them."""
+        self._complete = {(other, model) for other, model in self._complete if other != session}
 
     def fill(self, session: Session, embedder: Embedder, limit: int) -> int:
         """Compute missing vectors, newest first; see `Archive.embed`."""

@@ -43,7 +43,7 @@ SHOWN = (
     "--- Auto-collapsed effort: database-migration (inactive for 3 turns) ---",
     "--- Evicted effort: auth-bug (kept in the archive) ---",
     "--- Returned effort: team-trip ---",
-    'From the log of gateway, turn 3: "GET /orders/3141 proxy heron-f timed out"',
+    'From the log of gateway, turn 2: "GET /orders/3141 gateway heron-f timed out"',
     "verified: intact",
 )
 

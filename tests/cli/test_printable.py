@@ -22,6 +22,7 @@ SECRETS = {"OPENAI_API_KEY": "sk-12345", "HF_TOKEN": "hf-67890", "HOME": "/home/
         ("txt\u202egpj.exe", r"txt\u202egpj.exe"),
         ("👩\u200da \u200d👩 👩\u200d", r"👩\u200da \u200d👩 👩\u200d"),
         ("a\ufe0f葛\U000e0100\u3164", r"a\ufe0f葛\U000e0100\u3164"),
+        ("❤\ufe0e ⠀\u200d⠀", "❤\ufe0e ⠀\\u200d⠀"),
         *((f"a {emoji}{emoji}", f"a {emoji}{emoji}") for emoji in EMOJI),
     ],
 )

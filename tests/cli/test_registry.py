@@ -60,7 +60,7 @@ STEPS: list[tuple[str, dict[str, str], dict[str, Any]]] = [
     ("explain", MEMORY, {"id": "t/gate"}),
     ("suppress", MEMORY, {"suppressed": True}),
     ("unsuppress", MEMORY, {"suppressed": False}),
-    ("forget", MEMORY, {"not_erased": []}),
+    ("forget", MEMORY, {"id": "t/gate"}),
     ("greet", {**GATE, "times": "2"}, {"said": "hello hello gate"}),
     ("undo", {}, {"turn": 2}),
     ("restore", {}, {"turn": 2}),

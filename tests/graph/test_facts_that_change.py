@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ebbtide import Settings, commands, delete_session, erase, memories
+from ebbtide import Settings, delete_session, erase, memories
 from ebbtide.memory.context.budget import part_limit
 from ebbtide.memory.tokens import count
 from tests.agents import Talk
@@ -151,7 +151,6 @@ def test_what_was_surfaced_is_written_into_no_block(tmp_path: Path) -> None:
 ERASING: dict[str, Callable[[Any], Any]] = {
     "turn": lambda agent: erase(agent, thread("a"), 1),
     "session": lambda agent: delete_session(agent, thread("a")),
-    "memory": lambda agent: commands.forget(agent, thread("new"), "a/turn-1/fact-1"),
 }
 
 

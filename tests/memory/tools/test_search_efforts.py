@@ -255,10 +255,9 @@ def test_marks_that_are_typed_come_first(
     assert typed in first["text"].split()
 
 
-@pytest.mark.parametrize("by_assistant", [False, True])
 @pytest.mark.parametrize("newest_elsewhere", [False, True])
 def test_the_newest_of_competing_statements_is_first_and_marked(
-    talk: Conversation, *, newest_elsewhere: bool, by_assistant: bool
+    talk: Conversation, *, newest_elsewhere: bool
 ) -> None:
     """Wherever it was said, and although it says less of the query; the older ones follow."""
     talk.turn("The port of the harbour gateway is 8443.", answer="Noted.")
@@ -266,8 +265,7 @@ def test_the_newest_of_competing_statements_is_first_and_marked(
         talk.turn(f"Stone {number} is grey.", answer="Fine.")
     other = talk.beside("t7") if newest_elsewhere else talk
     other.day = 22
-    said = ("By the way, the gateway port: 9000 from here on.", "Fine.")
-    other.turn(said[by_assistant], answer=said[not by_assistant])
+    other.turn("By the way, the gateway port: 9000 from here on.", answer="Fine.")
     talk.day = 23
     talk.turn("Which port has the gateway?", answer="Let me see.")
     talk.ask("And?")
