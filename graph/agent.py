@@ -272,9 +272,7 @@ def tool_parts(
     functions = [item for item in tools if not isinstance(item, dict)]
     app_tools = [item if isinstance(item, BaseTool) else tool(item) for item in functions]
     tools_by_name = {item.name: item for item in app_tools}
-    # Some of providers have no name.
-    theirs = [(item.get("function") or item).get("name") for item in provider_tools]
-    names = [*(item.name for item in app_tools), *filter(None, theirs)]
+    names = [*(item.name for item in app_tools), *filter(None, map(_name_of, provider_tools))]
     if reserved := sorted(MEMORY_TOOLS.intersection(names)):
         raise SettingsError(f"tools {reserved!r} have names of memory tools: rename them")
     if len({*names}) < len(names):
@@ -291,6 +289,12 @@ def tool_parts(
         "schema_tokens": count_tools((*schemas(), *read), counter),
         "app_schema_tokens": count_tools(read, counter),
     }
+
+
+def _name_of(schema: Mapping[str, Any]) -> str:
+    """Return the name of a tool that is a schema, "" if it has none, as some of providers."""
+    function = schema.get("function")
+    return str((function if isinstance(function, Mapping) else schema).get("name") or "")
 
 
 def _is_deferred(item: object) -> bool:
