@@ -71,7 +71,6 @@ assert "langgraph" not in sys.modules
 from ebbtide.commands import undo
 import ebbtide.commands
 from ebbtide import EbbtideMiddleware, build_memory_graph, commands
-from tests.processes import ROOT
 assert undo is ebbtide.commands.undo is commands.undo
 from ebbtide import DiskArchive, EbbtideMiddleware, Settings, SqlArchive, attention
 from ebbtide import adelete_session, adelete_user, aerase, arestore, atranscript
