@@ -556,10 +556,10 @@ def _hits(query: _Query, ranking: _Ranking) -> tuple[Found, ...]:
         if not _says_any(said, ranking.telling) and not is_near:
             continue
         # A goodbye that says the user's name, as most turns do, tells nothing.
-        is_said = not said.isdisjoint(usable)
-        weak = not (is_near or is_said) or not _says_any(said, ranking.passing)
+        alike = said.isdisjoint(usable)
+        weak = (alike and not is_near) or not _says_any(said, ranking.passing)
         speaks = passages.user[row], by_neighbours, weak, ranking.times[row]
-        passage = (place, *speaks, query.branches.read[at], ranking.ids[row], not is_said)
+        passage = (place, *speaks, query.branches.read[at], ranking.ids[row], alike)
         if topic >= 0:
             points = scores.topics[topic] if unplaced.pop(topic, None) else points
             effort = ranking.places[topic]
